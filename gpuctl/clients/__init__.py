@@ -1,0 +1,1 @@
+"""The only code that opens a socket; library errors are translated here."""

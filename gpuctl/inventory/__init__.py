@@ -1,0 +1,1 @@
+"""Who runs where, and the snapshot that joins it to the readings."""

@@ -1,0 +1,1 @@
+"""Raw samples in, clean readings per GPU and MIG instance out."""

@@ -1,0 +1,1 @@
+"""A simulated cluster: `--demo`, and the world behind the fakes in tests."""
