@@ -1,0 +1,204 @@
+"""Readings scraped from the exporters themselves, for the night when Prometheus is down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from gpuctl.clock import Clock
+from gpuctl.errors import BackendError, GpuctlError, MetricsError, UsageError, shorten
+from gpuctl.metrics.cleaning import Cleaned, Cleaner, Trace
+from gpuctl.metrics.labels import LabelRules, without_port
+from gpuctl.metrics.names import MetricNames
+from gpuctl.metrics.source import Explanation, History, Want, find_gpu
+from gpuctl.metrics.windows import Grid, grid_of, readings_of, with_windows
+from gpuctl.model.gpu import Gpu
+from gpuctl.model.history import Metric
+from gpuctl.model.sample import Sample
+from gpuctl.model.settings import ContextSettings
+from gpuctl.model.snapshot import Snapshot, Source
+
+if TYPE_CHECKING:
+    from gpuctl.clients.exporter import Scrape
+
+Scraper = Callable[[], "list[Scrape]"]
+
+_PUSH_TIME = "push_time_seconds"
+_GPU_LIKE = re.compile(r"dcgm|nvidia|gpu", re.IGNORECASE)
+_LONGEST_STEP_SECONDS = 15.0
+
+
+class ExporterSource:
+    """MetricsSource over dcgm-exporter endpoints, or a Pushgateway that holds their figures.
+
+    `sample_for`: scrape again and again for so long and judge hot and idle over that span;
+    without it one moment is all there is. `wait` pauses between scrapes.
+    """
+
+    def __init__(
+        self,
+        scraper: Scraper,
+        settings: ContextSettings,
+        clock: Clock,
+        *,
+        wait: Callable[[float], object],
+        sample_for: timedelta | None = None,
+    ):
+        self._scrape = scraper
+        self._names = MetricNames.of(settings.metrics.aliases)
+        self._rules = LabelRules.of(settings.labels)
+        self._clock = clock
+        self._wait = wait
+        self._sample_for = sample_for
+
+    def close(self) -> None:
+        """Nothing is kept open between scrapes."""
+
+    def read(self, want: Want) -> Snapshot:
+        """The exporters' figures now. A dead exporter is a warning, all of them dead an error."""
+        batches = list(self._batches(want))
+        taken_at, scrapes, cleaned = batches[-1]
+        gpus: Sequence[Gpu] = cleaned.gpus
+        grid = None
+        if len(batches) > 1:
+            grid = _grid((at, batch.gpus) for at, _, batch in batches)
+            gpus = with_windows(gpus, grid)
+        dead = [scrape for scrape in scrapes if scrape.error is not None]
+        ages = [gpu.age_seconds for gpu in gpus if gpu.age_seconds is not None]
+        return Snapshot(
+            taken_at=datetime.fromtimestamp(taken_at, UTC),
+            source=Source(kind="exporter", location=shorten([s.target for s in scrapes])),
+            metrics_age_seconds=min(ages, default=None),
+            max_age_seconds=want.max_age.total_seconds(),
+            window_seconds=grid.seconds if grid is not None else None,
+            hot_above_pct=want.policy.hot_above,
+            known_nodes=tuple(
+                sorted({*(gpu.node for gpu in gpus), *(_host(scrape.target) for scrape in dead)})
+            ),
+            gpus=tuple(gpus),
+            warnings=tuple([*_dead_warnings(dead, len(scrapes)), *cleaned.warnings]),
+        )
+
+    def history(self, metric: Metric, span: timedelta, step: timedelta, want: Want) -> History:
+        """Raises UsageError: an exporter has no past."""
+        raise UsageError(
+            "--since needs Prometheus",
+            cause="an exporter only knows its present figures",
+            hint="leave out --exporter, or use --sample-for to watch for a while",
+        )
+
+    def explain(self, node: str, gpu: int, want: Want) -> Explanation:
+        """How the reading of one GPU came about."""
+        scrapes = self._scraped()
+        card = find_gpu(self._clean(scrapes, want).gpus, node, gpu)
+        trace = Trace()
+        uuid = self._rules.spellings["uuid"]
+        cleaner = self._cleaner(want, trace)
+        cleaner.clean(
+            s for s in _samples(scrapes) if any(s.labels.get(k) == card.uuid for k in uuid)
+        )
+        return Explanation(gpu=card, trace=trace)
+
+    # -- scraping -----------------------------------------------------------------------------
+
+    def _batches(self, want: Want) -> Iterator[tuple[float, list[Scrape], Cleaned]]:
+        """One scrape, or as many as `sample_for` holds, the last one at its end."""
+        span = self._sample_for.total_seconds() if self._sample_for is not None else 0.0
+        steps = max(4, round(span / _LONGEST_STEP_SECONDS)) if span else 0
+        begun = self._clock.monotonic()
+        for index in range(steps + 1):
+            due = begun + index * span / steps if steps else begun
+            self._wait(max(0.0, due - self._clock.monotonic()))
+            scrapes = self._scraped()
+            yield self._clock.now().timestamp(), scrapes, self._clean(scrapes, want)
+
+    def _scraped(self) -> list[Scrape]:
+        scrapes = self._scrape()
+        if not scrapes:
+            raise UsageError("no exporter to scrape", hint="give --exporter HOST:PORT")
+        if all(scrape.error is not None for scrape in scrapes):
+            first = scrapes[0].error
+            raise BackendError(
+                f"none of {len(scrapes)} exporters answered",
+                cause=f"{scrapes[0].target}: {_reason(first)}",
+                hint="check the addresses and that dcgm-exporter runs; the port is 9400 by default",
+            )
+        return scrapes
+
+    def _cleaner(self, want: Want, trace: Trace | None = None) -> Cleaner:
+        return Cleaner(
+            self._names,
+            self._rules,
+            now=self._clock.now().timestamp(),
+            max_age_seconds=want.max_age.total_seconds(),
+            trace=trace,
+        )
+
+    def _clean(self, scrapes: list[Scrape], want: Want) -> Cleaned:
+        cleaned = self._cleaner(want).clean(_samples(scrapes))
+        if not cleaned.gpus:
+            found = sorted({s.name for scrape in scrapes for s in scrape.samples})
+            gpu_like = [name for name in found if _GPU_LIKE.search(name)]
+            raise MetricsError(
+                "no DCGM metrics found",
+                cause=f"{shorten([s.target for s in scrapes])} gave {len(found)} metric names, "
+                + (f"GPU-like: {shorten(gpu_like, 6)}" if gpu_like else "none of a GPU"),
+                hint="is this a dcgm-exporter? other metric names go to metrics.aliases",
+            )
+        return cleaned
+
+
+def _samples(scrapes: Iterable[Scrape]) -> Iterator[Sample]:
+    """Every sample with the labels Prometheus would add, and the time it was taken."""
+    for scrape in scrapes:
+        pushed = _push_times(scrape.samples)
+        for sample in scrape.samples:
+            labels = sample.labels
+            if not labels.get("instance"):
+                labels = {**labels, "instance": scrape.target_instance}
+            at = sample.at
+            if at is None:
+                at = pushed.get(_group(sample.labels), scrape.scraped_at)
+            yield Sample(sample.name, labels, sample.value, at)
+
+
+def _push_times(samples: Iterable[Sample]) -> Mapping[tuple[str, str], float]:
+    """When each group of a Pushgateway was pushed; nothing else on a page tells its age."""
+    return {_group(s.labels): s.value for s in samples if s.name == _PUSH_TIME}
+
+
+def _group(labels: Mapping[str, str]) -> tuple[str, str]:
+    return (labels.get("job", ""), labels.get("instance", ""))
+
+
+def _grid(batches: Iterable[tuple[float, Sequence[Gpu]]]) -> Grid:
+    taken = list(batches)
+    start, end = taken[0][0], taken[-1][0]
+    step = max((end - start) / (len(taken) - 1), 1e-3)
+    points = (
+        # The n-th scrape is the n-th step even if a slow exporter delayed it.
+        (device, start + index * step, percent)
+        for index, (_, gpus) in enumerate(taken)
+        for device, percent in readings_of(gpus)
+    )
+    return grid_of(points, start=start, step=step, count=len(taken))
+
+
+def _dead_warnings(dead: Sequence[Scrape], total: int) -> list[str]:
+    if not dead:
+        return []
+    reasons: dict[str, list[str]] = {}
+    for scrape in dead:
+        reasons.setdefault(_reason(scrape.error), []).append(scrape.target)
+    listed = "; ".join(f"{shorten(targets)}: {why}" for why, targets in reasons.items())
+    return [f"{len(dead)} of {total} exporters gave nothing: {listed}"]
+
+
+def _reason(error: GpuctlError | None) -> str:
+    return "" if error is None else (error.cause or error.what)
+
+
+def _host(target: str) -> str:
+    return without_port(target.split("://", 1)[-1].split("/", 1)[0])

@@ -1,0 +1,273 @@
+"""Readings from a Prometheus-compatible API."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from gpuctl.clients.prometheus import MatrixAnswer, PrometheusClient, VectorAnswer
+from gpuctl.metrics import diagnosis
+from gpuctl.metrics.bounds import ratio_named_scale, reading
+from gpuctl.metrics.cleaning import PRESENCE, Cleaner, Trace
+from gpuctl.metrics.labels import LabelRules
+from gpuctl.metrics.names import RATIO_NAMED_UTILIZATION, MetricNames
+from gpuctl.metrics.past import history_families, history_series
+from gpuctl.metrics.queries import INTERVAL_MARK, QuerySet
+from gpuctl.metrics.source import Explanation, History, Want, find_gpu
+from gpuctl.metrics.windows import (
+    WHOLE,
+    DeviceId,
+    Grid,
+    Values,
+    grid_of,
+    window_step_seconds,
+    with_streaks,
+    with_windows,
+)
+from gpuctl.model.durations import format_duration
+from gpuctl.model.gpu import Gpu, GpuState, WindowStats
+from gpuctl.model.history import Metric
+from gpuctl.model.sample import Sample
+from gpuctl.model.settings import ContextSettings
+from gpuctl.model.snapshot import Snapshot, Source
+from gpuctl.model.urls import redact_url
+
+# An estimate of the scrape interval above this is not believed: a Prometheus that has just
+# started has few samples an hour and would make everything look fresh.
+_LONGEST_INTERVAL_SECONDS = 60.0
+_SKEW_WORTH_A_WARNING_SECONDS = 30.0
+_STREAKS_AT_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """The answers of one snapshot's instant queries, as samples."""
+
+    samples: list[Sample]
+    silent: list[Sample]
+    present: frozenset[str]
+    ratio_scale: float
+    interval_seconds: float | None
+    now: float
+    warnings: list[str]
+
+
+class PrometheusSource:
+    """MetricsSource over one Prometheus, Thanos, Mimir or VictoriaMetrics."""
+
+    def __init__(self, client: PrometheusClient, settings: ContextSettings, local_now: datetime):
+        self._client = client
+        self._location = redact_url(settings.prometheus.url or "")
+        self._local_now = local_now
+        self._names = MetricNames.of(settings.metrics.aliases)
+        self._rules = LabelRules.of(settings.labels)
+        self._queries = QuerySet(self._names, self._rules, settings.prometheus.selector)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def read(self, want: Want) -> Snapshot:
+        """The cluster now: four instant queries at once, then the window, then hot streaks."""
+        found = self._ask(want)
+        max_age = self._max_age(want, found.interval_seconds)
+        cleaner = Cleaner(self._names, self._rules, now=found.now, max_age_seconds=max_age)
+        cleaned = cleaner.clean(found.samples, found.silent)
+        if not any(gpu.state is not GpuState.LOST for gpu in cleaned.gpus):
+            raise diagnosis.nothing_live(self._client, self._queries, cleaned.gpus, self._location)
+        window = self._window(found, want)
+        gpus = with_windows(cleaned.gpus, window)
+        gpus = self._streaks(gpus, found, want)
+        skew = self._local_now.timestamp() - found.now
+        ages = [gpu.age_seconds for gpu in gpus if gpu.age_seconds is not None]
+        return Snapshot(
+            taken_at=datetime.fromtimestamp(found.now, UTC),
+            source=Source(kind="prometheus", location=self._location),
+            scrape_interval_seconds=found.interval_seconds,
+            metrics_age_seconds=min(ages, default=None),
+            max_age_seconds=max_age,
+            clock_skew_seconds=round(skew, 3),
+            window_seconds=window.seconds,
+            hot_above_pct=want.policy.hot_above,
+            known_nodes=tuple(sorted({gpu.node for gpu in gpus})),
+            gpus=tuple(gpus),
+            warnings=tuple(
+                dict.fromkeys([*found.warnings, *cleaned.warnings, *_skew_warning(skew)])
+            ),
+        )
+
+    def history(self, metric: Metric, span: timedelta, step: timedelta, want: Want) -> History:
+        """One figure of every device over the last `span`."""
+        snapshot = self.read(want)
+        end = snapshot.taken_at.timestamp()
+        start = end - span.total_seconds()
+        count = math.floor(span / step) + 1
+        seconds = step.total_seconds()
+        warnings = list(snapshot.warnings)
+
+        def over_time(query: str) -> MatrixAnswer:
+            answer = self._client.range(query, start, start + (count - 1) * seconds, seconds)
+            warnings.extend(answer.warnings)
+            return answer
+
+        cards: dict[DeviceId, Values] = {}
+        for families in history_families(metric):
+            if metric == "util":
+                names = frozenset(self._names.of_families(*families))
+                query = self._queries.utilization_over_time(names)
+            else:
+                query = self._queries.figure_over_time(families)
+            grid = self._grid(over_time(query), start, seconds, count)
+            # The first family that knows a device speaks for it.
+            cards = {**grid.values, **cards}
+        grid = Grid(start=start, step=seconds, count=count, values=cards)
+        return History(
+            times=tuple(start + i * seconds for i in range(count)),
+            step_seconds=seconds,
+            series=history_series(metric, snapshot.gpus, grid),
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
+
+    def explain(self, node: str, gpu: int, want: Want) -> Explanation:
+        """How the reading of one GPU came about, from every raw series of its card."""
+        snapshot = self.read(want)
+        card = find_gpu(snapshot.gpus, node, gpu)
+        answer = self._client.instant(self._queries.raw(card.uuid))
+        times = self._client.instant(self._queries.presence())
+        trace = Trace()
+        cleaner = Cleaner(
+            self._names,
+            self._rules,
+            now=snapshot.taken_at.timestamp(),
+            max_age_seconds=snapshot.max_age_seconds or 0.0,
+            trace=trace,
+        )
+        here = [s for s in _presence(times) if self._rules.get(s.labels, "uuid") == card.uuid]
+        cleaner.clean([*here, *_named(answer)])
+        return Explanation(gpu=card, trace=trace, notes=tuple(answer.warnings))
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def _ask(self, want: Want) -> _Round:
+        answers = self._client.instant_many(
+            {
+                "presence": self._queries.presence(),
+                "utilization": self._queries.utilization(),
+                "figures": self._queries.figures(details=want.details),
+                "silent": self._queries.silent(),
+            }
+        )
+        now = _evaluated_at(answers.values(), self._local_now)
+        utilization = list(_named(answers["utilization"]))
+        ratios = [s.value for s in utilization if s.name in RATIO_NAMED_UTILIZATION]
+        return _Round(
+            samples=[*_presence(answers["presence"]), *utilization, *_named(answers["figures"])],
+            silent=[
+                Sample(PRESENCE, series.metric, series.value)
+                for series in answers["silent"].series
+                if INTERVAL_MARK not in series.metric
+            ],
+            present=frozenset(s.name for s in utilization),
+            ratio_scale=ratio_named_scale(ratios),
+            interval_seconds=_interval(answers["silent"]),
+            now=now,
+            warnings=[
+                f"Prometheus: {text}" for answer in answers.values() for text in answer.warnings
+            ],
+        )
+
+    @staticmethod
+    def _max_age(want: Want, interval_seconds: float | None) -> float:
+        return max(want.max_age.total_seconds(), 2 * (interval_seconds or 0.0))
+
+    def _window(self, found: _Round, want: Want) -> Grid:
+        step = window_step_seconds(want.policy.hot_for)
+        count = max(1, round(want.policy.hot_for.total_seconds() / step)) + 1
+        start = found.now - (count - 1) * step
+        query = self._queries.utilization_over_time(found.present, ratio_scale=found.ratio_scale)
+        if not query:
+            return Grid(start=start, step=step, count=count, values={})
+        answer = self._client.range(query, start, found.now, step)
+        found.warnings.extend(f"Prometheus: {text}" for text in answer.warnings)
+        return self._grid(answer, start, step, count)
+
+    def _streaks(self, gpus: list[Gpu], found: _Round, want: Want) -> list[Gpu]:
+        """For how long each GPU that is hot over the window has been so."""
+        hot = [gpu.uuid for gpu in gpus if _hot_somewhere(gpu, want)]
+        if not hot:
+            return gpus
+        step = 60.0 if len(hot) <= 200 else 300.0
+        count = round(want.streak_history.total_seconds() / step) + 1
+        start = found.now - (count - 1) * step
+        query = self._queries.utilization_over_time(
+            found.present, ratio_scale=found.ratio_scale, uuids=hot[:_STREAKS_AT_MOST]
+        )
+        answer = self._client.range(query, start, found.now, step)
+        return with_streaks(gpus, self._grid(answer, start, step, count), want.policy)
+
+    def _grid(self, answer: MatrixAnswer, start: float, step: float, count: int) -> Grid:
+        def points() -> Iterable[tuple[DeviceId, float, float]]:
+            for series in answer.series:
+                device = self._device(series.metric)
+                family = self._names.family_of.get(series.metric.get("__name__", ""))
+                for at, raw in series.values:
+                    value = raw if family is None else reading(family, raw)
+                    if not isinstance(value, str):
+                        yield device, at, value
+
+        return grid_of(points(), start=start, step=step, count=count)
+
+    def _device(self, labels: Mapping[str, str]) -> DeviceId:
+        mig = self._rules.get(labels, "mig_id")
+        return (
+            labels.get("cluster", ""),
+            self._rules.get(labels, "uuid") or "?",
+            int(mig) if mig is not None and mig.isdigit() else WHOLE,
+        )
+
+
+def _evaluated_at(answers: Iterable[VectorAnswer], local_now: datetime) -> float:
+    """The server's time: ages are differences on its clock, a laptop's may be wrong."""
+    times = [a.evaluated_at or a.server_date for a in answers]
+    return max((t for t in times if t is not None), default=local_now.timestamp())
+
+
+def _interval(answer: VectorAnswer) -> float | None:
+    """The median scrape interval, from the number of samples that one series has in an hour."""
+    for series in answer.series:
+        if INTERVAL_MARK in series.metric and series.value > 0:
+            interval = 3600 / series.value
+            return round(interval, 1) if interval <= _LONGEST_INTERVAL_SECONDS else None
+    return None
+
+
+def _presence(answer: VectorAnswer) -> Iterable[Sample]:
+    for series in answer.series:
+        yield Sample(PRESENCE, series.metric, series.value, at=series.value)
+
+
+def _named(answer: VectorAnswer) -> Iterable[Sample]:
+    for series in answer.series:
+        name = series.metric.get("__name__")
+        if name is not None:
+            yield Sample(name, series.metric, series.value)
+
+
+def _skew_warning(skew_seconds: float) -> list[str]:
+    if abs(skew_seconds) < _SKEW_WORTH_A_WARNING_SECONDS:
+        return []
+    side = "ahead of" if skew_seconds > 0 else "behind"
+    return [
+        f"this machine's clock is {format_duration(abs(skew_seconds))} {side} the server's; "
+        "ages are counted on the server's clock"
+    ]
+
+
+def _hot_somewhere(gpu: Gpu, want: Want) -> bool:
+    def over(window: WindowStats | None, mark: float) -> bool:
+        return window is not None and window.min_pct > mark
+
+    return over(gpu.window, want.policy.hot_mark()) or any(
+        over(instance.window, want.policy.hot_mark(instance.profile)) for instance in gpu.mig
+    )
