@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
@@ -39,3 +39,25 @@ class FixedClock:
 
     def monotonic(self) -> float:
         return self.at.timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The moment by which a whole command has to be done, measured on a clock that only grows."""
+
+    clock: Clock
+    at: float
+
+    @classmethod
+    def after(cls, limit: timedelta | float, clock: Clock) -> Deadline:
+        """The deadline that lies `limit` (seconds when a number) from now."""
+        return cls(clock, clock.monotonic() + seconds(limit))
+
+    def remaining(self) -> float:
+        """Seconds left, 0 when it has passed."""
+        return max(0.0, self.at - self.clock.monotonic())
+
+
+def seconds(length: timedelta | float) -> float:
+    """A length of time as seconds, whichever way it was given."""
+    return length.total_seconds() if isinstance(length, timedelta) else float(length)
