@@ -49,9 +49,11 @@ class QuerySet:
         """Utilization and engine activity of every device, shares of pods included."""
         busy = self._many(self.names.of_families(n.UTILIZATION))
         engine = self._many(self.names.of_families(n.ENGINE_ACTIVE))
-        return (
-            f"max by (__name__, {self._by(self._source(), self._users())}) ({busy}) "
-            f"or max by (__name__, {self._by(self._source())}) ({engine})"
+        return " or ".join(
+            (
+                f"max by (__name__, {self._by(self._source(), self._users())}) ({busy})",
+                _part("engine", f"max by (__name__, {self._by(self._source())}) ({engine})"),
+            )
         )
 
     def figures(self, *, details: bool) -> str:
@@ -65,10 +67,12 @@ class QuerySet:
         )
         xid = self._many(self.names.of_families(n.XID))
         by_source = self._by(self._source())
-        return (
-            f"max by (__name__, {self._by(self._source(), self._users())}) ({used}) "
-            f"or max by (__name__, {by_source}) ({self._many(plain)}) "
-            f"or max by (__name__, {by_source}) ({xid} > 0)"
+        return " or ".join(
+            (
+                f"max by (__name__, {self._by(self._source(), self._users())}) ({used})",
+                _part("plain", f"max by (__name__, {by_source}) ({self._many(plain)})"),
+                _part("xid", f"max by (__name__, {by_source}) ({xid} > 0)"),
+            )
         )
 
     def silent(self) -> str:
@@ -157,3 +161,8 @@ class QuerySet:
         if not wanted:
             return ("",)
         return tuple(f'{label}=~"{wanted}"' for label in self.rules.names("uuid"))
+
+
+def _part(name: str, expression: str) -> str:
+    """Tells the sides of an `or` apart: it compares labels without the metric's name."""
+    return f'label_replace({expression}, "gpuctl_part", "{name}", "", "")'
