@@ -1,0 +1,117 @@
+"""The command line parser's complaints in our three parts.
+
+Typer keeps the classes of these errors to itself; they are told apart by what they carry, so
+that nothing here imports its private modules.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Any
+
+from gpuctl.cli.help import choices_of, usage
+from gpuctl.cli.options import FLAGS
+from gpuctl.errors import UsageError
+
+_QUOTED = re.compile(r"^(['\"])(.*?)\1")
+_NO_COMMAND = re.compile(r"^No such command (['\"])(.*)\1\.$", re.DOTALL)
+_MANY = 12  # choices worth listing
+
+
+def usage_error(exc: Any) -> UsageError:
+    """What the parser's exception says, as a UsageError."""
+    ctx = getattr(exc, "ctx", None)
+    path = ctx.command_path if ctx is not None else "gpuctl"
+    message = str(exc.message)
+    if hasattr(exc, "possibilities"):
+        return _no_such_option(exc, path)
+    if match := _NO_COMMAND.match(message):
+        return _no_such_command(match.group(2), ctx)
+    if getattr(exc, "param", None) is not None:
+        return _bad_value(exc, path)
+    if hasattr(exc, "option_name"):
+        return _wrong_arity(exc.option_name, message, path)
+    what = message[:1].lower() + message[1:].rstrip(".")
+    return UsageError(
+        what,
+        cause=f"usage: {usage(ctx)}" if ctx is not None else None,
+        hint=f"{path} --help",
+    )
+
+
+def _no_such_option(exc: Any, path: str) -> UsageError:
+    near = sorted(exc.possibilities or ())
+    if not near and exc.ctx is not None:
+        near = _starts_with(exc.option_name, exc.ctx)
+    return UsageError(
+        f"no option {exc.option_name} in {path}",
+        hint=_meant(near) or f"{path} --help lists the options",
+    )
+
+
+def _wrong_arity(name: str, message: str, path: str) -> UsageError:
+    if "does not take" in message:
+        return UsageError(f"{name} takes no value", hint=f"write {name} alone")
+    flag = next((flag for flag in FLAGS if name in flag.names), None)
+    listed = f"accepted values: {', '.join(flag.choices)}" if flag and flag.choices else None
+    return UsageError(f"{name} needs a value", cause=listed, hint=f"{path} --help")
+
+
+def _meant(near: list[str]) -> str | None:
+    return f"did you mean {' or '.join(near)}?" if near else None
+
+
+def _starts_with(name: str, ctx: Any) -> list[str]:
+    """Options that `name` may be short for: abbreviations are refused, but understood."""
+    if not name.startswith("--") or len(name) < 4:
+        return []
+    known = [option for param in ctx.command.params for option in known_names(param)]
+    return sorted(option for option in known if option.startswith(name))
+
+
+def known_names(param: Any) -> list[str]:
+    """All spellings of a parameter; none for an argument."""
+    if param.param_type_name == "argument":
+        return []
+    flags = getattr(param, "flags", None)
+    if flags is not None:
+        return [name for flag in flags for name in flag.names]
+    return [*param.opts, *param.secondary_opts]
+
+
+def _no_such_command(name: str, ctx: Any) -> UsageError:
+    group = ctx.command
+    if hasattr(group, "purposes"):
+        known = [command for command, _ in group.purposes()]
+    else:
+        known = list(group.list_commands(ctx))
+    near = get_close_matches(name.lower(), known, n=2)
+    near += [command for command in known if command.startswith(name) and command not in near]
+    return UsageError(
+        f"no command '{name}' in {ctx.command_path}",
+        cause=f"the commands are {', '.join(known)}",
+        hint=_meant(near) or f"{ctx.command_path} --help",
+    )
+
+
+def _bad_value(exc: Any, path: str) -> UsageError:
+    param = exc.param
+    if param.param_type_name == "argument":
+        label = str(param.metavar or param.name.upper()).strip("[]")
+    else:
+        label = param.opts[-1]
+    choices = choices_of(param)
+    listed = f"accepted values: {', '.join(choices)}" if choices else None
+    if hasattr(exc, "param_type"):
+        return UsageError(f"{label} is missing", cause=listed, hint=f"{path} --help")
+    message = str(exc.message).rstrip(".")
+    given = _QUOTED.match(message)
+    if choices and given:
+        near = get_close_matches(given.group(2), choices, n=1)
+        return UsageError(
+            f"{label} does not know '{given.group(2)}'",
+            cause=listed if len(choices) <= _MANY else None,
+            hint=_meant(near) or f"{path} --help",
+        )
+    return UsageError(f"{label}: {message}", cause=listed, hint=f"{path} --help")
