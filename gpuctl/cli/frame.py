@@ -136,6 +136,13 @@ class FrameGroup(TyperGroup):
             raise TextRequested(_help_of(ctx))
         return rest
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None:
+            from gpuctl.cli.usage import no_such_command
+
+            raise no_such_command(args[0], ctx)
+        return super().resolve_command(ctx, args)
+
     def get_help(self, ctx: Any) -> str:
         return _help_of(ctx)
 

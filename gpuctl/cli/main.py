@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TextIO
 
-from typer.exceptions import Abort, Exit, TyperException
+import typer
 
 from gpuctl.cli.frame import TextRequested
 from gpuctl.cli.lazy import Entry, root_command
@@ -21,6 +21,10 @@ from gpuctl.exitcodes import ExitCode
 from gpuctl.render.errors import error_document, error_text
 from gpuctl.render.output import Output, OutputClosed, OutputSettings, PipeClosed, silence
 
+# What all of the parser's complaints derive from. Typer exports only this leaf of the tree, and
+# renames the rest between the releases that pyproject.toml allows.
+_PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+
 
 def main(
     argv: Sequence[str] | None = None,
@@ -32,7 +36,7 @@ def main(
     clock: Clock | None = None,
     table: dict[str, Entry] | None = None,
 ) -> int:
-    """Run the command line `argv` (without the program's name); the exit code is returned.
+    """The exit code of the command line `argv` (without the program's name), after running it.
 
     Whatever is left out is the process's own. Nothing but a second signal escapes from here.
     """
@@ -72,11 +76,11 @@ def _execute(words: list[str], invocation: Invocation, table: dict[str, Entry] |
     except TextRequested as exc:
         _output(invocation, words).text(exc.text)
         return ExitCode.OK
-    except Exit as exc:
+    except typer.Exit as exc:
         return exc.exit_code
-    except Abort as exc:
+    except typer.Abort as exc:
         raise KeyboardInterrupt from exc
-    except TyperException as exc:
+    except _PARSER_ERROR as exc:
         from gpuctl.cli.usage import usage_error
 
         raise usage_error(exc) from exc

@@ -8,7 +8,7 @@ wherever it stands, and no command declares them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -108,8 +108,9 @@ Given = list[tuple[str, object]]
 class GlobalOptions:
     """The global options of one run: flag over environment over default.
 
-    None means that nobody said anything. `from_flags` names the fields that the command line
-    set; where the file has a say too, `flags()` gives the configuration just these.
+    None means that nobody said anything. `config`, `context` and `prometheus_url` are the flags
+    alone: `gpuctl.config.load` knows their variables, the file, and who outranks whom.
+    `from_flags` names the fields that the command line set.
     """
 
     config: str | None = None
@@ -129,10 +130,6 @@ class GlobalOptions:
     no_pager: bool = False
     width: int | None = None
     from_flags: frozenset[str] = frozenset()
-
-    def flags(self) -> dict[str, Any]:
-        """Only what the command line set, by field."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in self.from_flags}
 
     def output_settings(self) -> OutputSettings:
         """What of this the output wants to know."""
@@ -167,7 +164,7 @@ def resolve(given: Sequence[tuple[str, object]], environ: Mapping[str, str]) -> 
         reader = _READERS.get(name) if isinstance(value, str) else None
         values[name] = reader(option, str(value)) if reader else value
         from_flags.add(name)
-    if "demo_scenario" in from_flags:
+    if "demo_scenario" in values:
         values["demo"] = True
     return GlobalOptions(
         **values, quiet=level < 0, verbose=max(level, 0), from_flags=frozenset(from_flags)
@@ -274,11 +271,10 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "width": _width,
 }
 
-# COLUMNS, NO_COLOR, FORCE_COLOR and GPUCTL_PAGER are not here: the streams judge these.
+# The others of CLI.md are judged where they matter: COLUMNS, NO_COLOR, FORCE_COLOR and
+# GPUCTL_PAGER by the output; GPUCTL_CONFIG, GPUCTL_CONTEXT and GPUCTL_PROMETHEUS_URL by the
+# configuration.
 _VARIABLES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "GPUCTL_CONFIG": ("config", _filled),
-    "GPUCTL_CONTEXT": ("context", _filled),
-    "GPUCTL_PROMETHEUS_URL": ("prometheus_url", _filled),
     "GPUCTL_DEMO": ("demo", _truth),
     "GPUCTL_TIMEOUT": ("timeout", _duration),
     "GPUCTL_REQUEST_TIMEOUT": ("request_timeout", _duration),

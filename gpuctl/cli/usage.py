@@ -15,7 +15,6 @@ from gpuctl.cli.options import FLAGS
 from gpuctl.errors import UsageError
 
 _QUOTED = re.compile(r"^(['\"])(.*?)\1")
-_NO_COMMAND = re.compile(r"^No such command (['\"])(.*)\1\.$", re.DOTALL)
 _MANY = 12  # choices worth listing
 
 
@@ -26,8 +25,6 @@ def usage_error(exc: Any) -> UsageError:
     message = str(exc.message)
     if hasattr(exc, "possibilities"):
         return _no_such_option(exc, path)
-    if match := _NO_COMMAND.match(message):
-        return _no_such_command(match.group(2), ctx)
     if getattr(exc, "param", None) is not None:
         return _bad_value(exc, path)
     if hasattr(exc, "option_name"):
@@ -80,7 +77,8 @@ def known_names(param: Any) -> list[str]:
     return [*param.opts, *param.secondary_opts]
 
 
-def _no_such_command(name: str, ctx: Any) -> UsageError:
+def no_such_command(name: str, ctx: Any) -> UsageError:
+    """The group of `ctx` has no command called `name`; never guesses, only suggests."""
     group = ctx.command
     if hasattr(group, "purposes"):
         known = [command for command, _ in group.purposes()]

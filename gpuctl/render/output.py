@@ -205,12 +205,13 @@ class Output:
         self._write_aside(text)
 
     def _aside(self, message: str) -> None:
-        ascii_only = not terminal.speaks_utf8(self.stderr, self.environ)
-        self._write_aside(terminal.sanitize(message, ascii_only=ascii_only) + "\n")
+        self._write_aside(terminal.sanitize(message) + "\n")
 
     def _write_aside(self, text: str) -> None:
         if self.stderr is None:
             return
+        if not text.isascii() and not terminal.speaks_utf8(self.stderr, self.environ):
+            text = text.encode("ascii", "replace").decode()
         try:
             _write_encodable(self.stderr, text)
             self.stderr.flush()
