@@ -11,9 +11,13 @@ from gpuctl.exitcodes import ExitCode
 
 
 class GpuctlError(Exception):
-    """A failure that was foreseen. `str(error)` is what happened; the rest are its reasons."""
+    """A failure that was foreseen. `str(error)` is what happened; the rest are its reasons.
+
+    `details` are single faults, one a line, where there are many of one kind.
+    """
 
     exit_code = ExitCode.ERROR
+    details: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, cause: str | None = None, hint: str | None = None) -> None:
         super().__init__(what)

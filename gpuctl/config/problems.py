@@ -35,6 +35,6 @@ class ConfigProblems(ConfigError):  # noqa: N818 - several of them in one
             return
         super().__init__(
             f"the configuration {file} has {len(self.problems)} problems",
-            cause="\n".join(str(problem) for problem in self.problems),
-            hint="gpuctl config check shows them again once the file is edited",
+            hint="correct them, then run: gpuctl config check",
         )
+        self.details = tuple(map(str, self.problems))

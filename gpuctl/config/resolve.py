@@ -134,12 +134,16 @@ def _section(inputs: Inputs, values: list[ConfigValue], name: str, base: S) -> S
     return msgspec.convert(tree, type(base))
 
 
-def _context_name(inputs: Inputs) -> tuple[str | None, str]:
+def chosen_context(inputs: Inputs) -> tuple[str | None, str]:
+    """The name of the context in force and its origin, whether the file has it or not.
+
+    A file with one context and no `current_context` means that one.
+    """
     document = inputs.document
-    contexts = list(document.config.contexts) if document else []
     from_file = None
     default: tuple[str | None, str] = (None, "default")
     if document is not None:
+        contexts = list(document.config.contexts)
         current = document.config.current_context
         if current is not None:
             from_file = (current, _place(document, ("current_context",)))
@@ -148,7 +152,13 @@ def _context_name(inputs: Inputs) -> tuple[str | None, str]:
             default = (contexts[0], f"{place} (the only context)")
     flag = Flag("--context", inputs.context) if inputs.context is not None else None
     variable = ("GPUCTL_CONTEXT", inputs.environ.get("GPUCTL_CONTEXT"))
-    name, origin = pick(flag, variable, from_file, default)
+    return pick(flag, variable, from_file, default)
+
+
+def _context_name(inputs: Inputs) -> tuple[str | None, str]:
+    document = inputs.document
+    name, origin = chosen_context(inputs)
+    contexts = list(document.config.contexts) if document else []
     if name is not None and name not in contexts:
         raise unknown_context(name, origin, contexts, document.file.name if document else None)
     return name, origin

@@ -18,6 +18,7 @@ def error_text(error: GpuctlError) -> str:
     lines = [f"error: {_one_line(error.what)}"]
     if error.cause:
         lines.append(f"  cause: {_one_line(error.cause)}")
+    lines.extend(f"  - {_one_line(detail)}" for detail in error.details)
     if error.hint:
         lines.append(f"  try:   {_one_line(error.hint)}")
     return "\n".join(lines) + "\n"
@@ -28,10 +29,11 @@ def error_document(error: GpuctlError, at: datetime) -> ErrorDocument:
     from gpuctl.model.documents import ErrorDocument
 
     code = ExitCode(error.exit_code)
+    cause = error.cause or "; ".join(error.details)
     return ErrorDocument(
         generated_at=at,
         error=_one_line(error.what),
-        cause=_one_line(error.cause) if error.cause else None,
+        cause=_one_line(cause) if cause else None,
         hint=_one_line(error.hint) if error.hint else None,
         exit_code=int(code),
         exit_name=code.name,
