@@ -6,7 +6,7 @@ needs to know nothing of this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -95,6 +95,41 @@ def _help_of(ctx: Any) -> str:
     return help_text(ctx)
 
 
+def has_optional_value(param: Any) -> bool:
+    """Whether an option may stand alone: its metavar is `[LIKE THIS]`.
+
+    Alone it means its `show_default`, which must then be a text.
+    """
+    return (
+        param.param_type_name == "option"
+        and (param.metavar or "").startswith("[")
+        and isinstance(param.show_default, str)
+    )
+
+
+def with_optional_values(params: Iterable[Any], args: Sequence[str]) -> list[str]:
+    """`args` with the default written out after each option that stands alone but need not.
+
+    The parser itself knows only options with a value and options without one.
+    """
+    alone = {
+        name: param.show_default
+        for param in params
+        if has_optional_value(param)
+        for name in param.opts
+    }
+    words: list[str] = []
+    for i, word in enumerate(args):
+        if word == "--":
+            return [*words, *args[i:]]
+        following = args[i + 1] if i + 1 < len(args) else "--"
+        if word in alone and following.startswith("-"):
+            words.append(f"{word}={alone[word]}")
+        else:
+            words.append(word)
+    return words
+
+
 class FrameCommand(TyperCommand):
     """A command whose function finds its Runtime in `ctx.obj`."""
 
@@ -103,6 +138,9 @@ class FrameCommand(TyperCommand):
         super().__init__(name, **attrs)
         self.params += global_params()
         self.params.append(TextOption(HELP_NAMES, _help_of, "show this text"))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_optional_values(self.params, args))
 
     def invoke(self, ctx: Any) -> Any:
         if isinstance(ctx.obj, Invocation):

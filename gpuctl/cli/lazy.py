@@ -13,7 +13,8 @@ How to add a command:
 Global options, `-h`, errors, signals and completion come from the frame. The help text is the
 function's docstring: first line the purpose, then prose, then the sections `Examples:` and
 `Exit codes:`, whose indented lines are printed as they are. `rich_help_panel="Filters"` on an
-option puts it into a group of that name. Values are completed by metavar: CONTEXT, NODE,
+option puts it into a group of that name. `metavar="[SECONDS]", show_default="5"` makes the value
+of an option optional. Values are completed by metavar: CONTEXT, NODE,
 NODE/GPU, FILE, PATH, DIR or `one|of|these`; Literal and Enum types complete by themselves.
 """
 
@@ -40,7 +41,6 @@ COMMANDS: dict[str, Entry] = {
     "config": Entry("gpuctl.cli.config_cmd:app", "write, show and check the configuration"),
     "version": Entry("gpuctl.cli.version:version", "show the version of gpuctl"),
     "completion": Entry("gpuctl.cli.completion:completion", "print a shell's completion script"),
-    "__complete": Entry("gpuctl.cli.completion:complete", "values for TAB", hidden=True),
 }
 
 

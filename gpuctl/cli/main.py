@@ -6,24 +6,20 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import typer
-
-from gpuctl.cli.frame import TextRequested
-from gpuctl.cli.lazy import Entry, root_command
 from gpuctl.cli.options import requested_format
 from gpuctl.cli.runtime import Invocation, an_invocation
 from gpuctl.cli.signals import Terminated, termination_raises
+from gpuctl.cli.suggestions import WORD, suggestions
 from gpuctl.clock import Clock
 from gpuctl.errors import GpuctlError
 from gpuctl.exitcodes import ExitCode
 from gpuctl.render.errors import error_document, error_text
 from gpuctl.render.output import Output, OutputClosed, OutputSettings, PipeClosed, silence
 
-# What all of the parser's complaints derive from. Typer exports only this leaf of the tree, and
-# renames the rest between the releases that pyproject.toml allows.
-_PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+if TYPE_CHECKING:
+    from gpuctl.cli.lazy import Entry
 
 
 def main(
@@ -43,6 +39,8 @@ def main(
     _occupy_standard_descriptors()
     invocation = an_invocation(environ, stdin, stdout, stderr, clock)
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == [WORD]:
+        return _complete(words[1:], invocation)
     try:
         with termination_raises():
             return int(_run(words, invocation, table))
@@ -50,6 +48,18 @@ def main(
         return int(_report(_ended("SIGINT", ExitCode.INTERRUPTED), invocation, words))
     except Terminated as exc:
         return int(_report(_ended(exc.name, ExitCode.TERMINATED), invocation, words))
+
+
+def _complete(words: list[str], invocation: Invocation) -> int:
+    """Answer a shell that completes: past the parser, and without a word on failure."""
+    found = suggestions(words, invocation.environ, invocation.clock.now().timestamp())
+    try:
+        output = _output(invocation, ())
+        output.names(found)
+        output.finish()
+    except (PipeClosed, OutputClosed):
+        silence(invocation.stdout)
+    return ExitCode.OK
 
 
 def _run(words: list[str], invocation: Invocation, table: dict[str, Entry] | None) -> int:
@@ -69,6 +79,14 @@ def _run(words: list[str], invocation: Invocation, table: dict[str, Entry] | Non
 
 
 def _execute(words: list[str], invocation: Invocation, table: dict[str, Entry] | None) -> int:
+    import typer
+
+    from gpuctl.cli.frame import TextRequested
+    from gpuctl.cli.lazy import root_command
+
+    # What all of the parser's complaints derive from. Typer exports only this leaf of the tree,
+    # and moves the rest about between the releases that pyproject.toml allows.
+    parser_error: type[Exception] = typer.BadParameter.__mro__[2]
     root: Any = root_command(table)
     try:
         with root.make_context("gpuctl", list(words), obj=invocation) as ctx:
@@ -80,7 +98,7 @@ def _execute(words: list[str], invocation: Invocation, table: dict[str, Entry] |
         return exc.exit_code
     except typer.Abort as exc:
         raise KeyboardInterrupt from exc
-    except _PARSER_ERROR as exc:
+    except parser_error as exc:
         from gpuctl.cli.usage import usage_error
 
         raise usage_error(exc) from exc

@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TextIO
-
-import typer
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gpuctl.cli.options import Given, GlobalOptions, resolve
 from gpuctl.clock import Clock, SystemClock
 from gpuctl.render.output import Output
+
+if TYPE_CHECKING:
+    import typer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,18 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TextIO, get_args
+from typing import TYPE_CHECKING, Any, Literal, TextIO, get_args
 
 from gpuctl.errors import GpuctlError
 from gpuctl.render import terminal
 from gpuctl.render.documents import DocumentFormat, encode_document
 from gpuctl.render.terminal import Background, ColorChoice
+
+if TYPE_CHECKING:
+    from gpuctl.render.screen import Screen
+
+if TYPE_CHECKING:
+    from gpuctl.render.screen import Screen
 
 Format = Literal["table", "wide", "name", "csv", "json", "yaml"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -122,7 +128,48 @@ class Output:
     def background(self) -> Background:
         return terminal.background(self.environ)
 
+    def screen(self) -> Screen:
+        """What stdout can show of a picture, measured anew each time."""
+        from gpuctl.render.screen import Screen
+
+        return Screen(
+            width=self.width,
+            height=self.height,
+            color_level=self.color_level,
+            utf8=self.encoding_is_utf8,
+            light_background=self.background == "light",
+        )
+
+    def screen(self) -> Screen:
+        """What a picture on stdout is drawn for, asked anew each time."""
+        from gpuctl.render.screen import Screen
+
+        return Screen(
+            width=self.width,
+            height=self.height,
+            color_level=self.color_level,
+            utf8=self.encoding_is_utf8,
+            light_background=self.background == "light",
+        )
+
     # The answer, on stdout
+
+    def file(self, path: str, text: str) -> None:
+        """`text` as a file, whole or not at all; `-` is stdout. Raises OutputClosed."""
+        if path == "-":
+            self.text(text)
+            return
+        from gpuctl.render.files import write_whole
+
+        try:
+            write_whole(path, text)
+        except OSError as exc:
+            raise OutputClosed(
+                f"can't write {path}",
+                cause=exc.strerror or str(exc),
+                hint="choose another folder, or make room",
+            ) from exc
+        self.info(f"wrote {path}")
 
     def text(self, text: str) -> None:
         """`text` as it is, ended by a newline; nothing when empty."""
@@ -165,6 +212,15 @@ class Output:
     def safe(self, name: str) -> str:
         """A name from outside as this stdout can show it: no control characters, maybe ASCII."""
         return terminal.sanitize(name, ascii_only=not self.encoding_is_utf8)
+
+    def file(self, path: str, text: str) -> None:
+        """`text` as the file `path`, whole or not at all; `-` is stdout."""
+        if path == "-":
+            self.text(text)
+            return
+        from gpuctl.render.files import write_whole
+
+        write_whole(path, text)
 
     def page(self, text: str) -> None:
         """`text` through the pager when a person reads it and it is taller than the screen."""

@@ -1,0 +1,146 @@
+# bash completion for gpuctl; generated, see `gpuctl completion --help`
+# shellcheck shell=bash
+
+# What belongs to the command path $1: sets commands, options, arguments.
+_gpuctl_command() {
+    commands='' options='' arguments=''
+    case $1 in
+        '')
+            commands='heatmap snapshot config version completion'
+            options='-h --help --version'
+            ;;
+        'heatmap')
+            options='--metric --sort --by-mig --wide --node --gpu-model --where --hot --since --step --watch --explain --export --exit-code --exporter --sample-for --max-age -h --help'
+            ;;
+        'snapshot')
+            options='--exporter --sample-for --max-age -h --help'
+            ;;
+        'config')
+            commands='init view use-context check contexts'
+            options='-h --help'
+            ;;
+        'config init')
+            options='--path --force -h --help'
+            ;;
+        'config view')
+            options='--origin -h --help'
+            ;;
+        'config use-context')
+            options='-h --help'
+            arguments=$'+contexts'
+            ;;
+        'config check')
+            options='-h --help'
+            arguments=$'+files'
+            ;;
+        'config contexts')
+            options='-h --help'
+            ;;
+        'version')
+            options='-h --help'
+            ;;
+        'completion')
+            options='-h --help'
+            arguments=$'bash zsh fish'
+            ;;
+    esac
+}
+
+# What the value of option $2 of command path $1 is: sets value, empty when $2 takes none.
+# A value is a kind (+nodes), a list of words, or ? for anything.
+_gpuctl_value() {
+    value=''
+    case "$1 $2" in
+        'heatmap --metric') value='util mem membw tensor temp power' ;;
+        'heatmap --sort') value='spread name util mem' ;;
+        'heatmap --wide') value='cells' ;;
+        'heatmap --node') value='+nodes' ;;
+        'heatmap --gpu-model') value='?' ;;
+        'heatmap --where') value='?' ;;
+        'heatmap --since') value='?' ;;
+        'heatmap --step') value='?' ;;
+        'heatmap --watch') value='?' ;;
+        'heatmap --explain') value='+gpus' ;;
+        'heatmap --export') value='+files' ;;
+        'heatmap --exporter') value='?' ;;
+        'heatmap --sample-for') value='?' ;;
+        'heatmap --max-age') value='?' ;;
+        'snapshot --exporter') value='?' ;;
+        'snapshot --sample-for') value='?' ;;
+        'snapshot --max-age') value='?' ;;
+        'config init --path') value='+files' ;;
+        *)
+            case $2 in
+                '--config') value='+files' ;;
+                '--context') value='+contexts' ;;
+                '--prometheus-url') value='?' ;;
+                '--demo-scenario') value='hk-night three-full-five-idle mig-mixed' ;;
+                '--snapshot') value='+files' ;;
+                '--timeout') value='?' ;;
+                '--request-timeout') value='?' ;;
+                '-o' | '--output') value='table wide name csv json yaml' ;;
+                '--color') value='auto always never' ;;
+                '--width') value='?' ;;
+            esac
+            ;;
+    esac
+}
+
+# Offers what $1 describes, for the word $2.
+_gpuctl_offer() {
+    local IFS=$' \t\n'
+    case $1 in
+        '' | '?') ;;
+        +files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+        +folders) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
+        +*)
+            mapfile -t COMPREPLY < <(
+                command gpuctl __complete "${1#+}" "$2" "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null
+            )
+            ;;
+        *) mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2") ;;
+    esac
+}
+
+_gpuctl() {
+    local current=${COMP_WORDS[COMP_CWORD]} path='' pending='' place=0 options_over='' i word
+    local commands options arguments value
+    COMPREPLY=()
+    _gpuctl_command ''
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ -n $pending ]]; then
+            # bash makes three words of --output=json
+            [[ $word == = ]] || pending=''
+        elif [[ -n $options_over || $word != -?* ]]; then
+            if [[ -z $options_over && " $commands " == *" $word "* ]]; then
+                path=${path:+$path }$word
+                _gpuctl_command "$path"
+            elif [[ $word != = ]]; then
+                place=$((place + 1))
+            fi
+        elif [[ $word == -- ]]; then
+            options_over=yes
+        else
+            _gpuctl_value "$path" "$word"
+            [[ -z $value ]] || pending=$word
+        fi
+    done
+    if [[ -n $pending ]]; then
+        [[ $current != = ]] || current=''
+        _gpuctl_value "$path" "$pending"
+        _gpuctl_offer "$value" "$current"
+    elif [[ -z $options_over && $current == -* ]]; then
+        _gpuctl_offer "$options --config --context --prometheus-url --demo --demo-scenario --snapshot --timeout --request-timeout -o --output -q --quiet -v --verbose --color --no-color -y --yes --no-input --no-pager --width" "$current"
+    elif [[ -n $commands && $place -eq 0 ]]; then
+        _gpuctl_offer "$commands" "$current"
+    else
+        # One line for each argument; the last one may be repeated.
+        local -a places
+        mapfile -t places <<<"$arguments"
+        ((place < ${#places[@]})) || place=$((${#places[@]} - 1))
+        _gpuctl_offer "${places[place]}" "$current"
+    fi
+}
+
+complete -F _gpuctl gpuctl

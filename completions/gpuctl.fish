@@ -1,0 +1,108 @@
+# fish completion for gpuctl; generated, see `gpuctl completion --help`
+
+# Options that take a value, for which the next word is not a command.
+set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --watch --explain --export --exporter --sample-for --max-age --path
+
+# Whether the line so far is exactly the command path in the arguments; more words are arguments.
+function __gpuctl_at
+    set -l words (commandline -opc)
+    set -l path
+    set -l pending no
+    for word in $words[2..-1]
+        if test $pending = yes
+            set pending no
+        else if contains -- $word $__gpuctl_valued
+            set pending yes
+        else if not string match -q -- '-*' $word
+            contains -- "$path $word" ' heatmap' ' snapshot' ' config' ' config init' ' config view' ' config use-context' ' config check' ' config contexts' ' version' ' completion'; or break
+            set path "$path $word"
+        end
+    end
+    test (string join ' ' -- $argv) = (string trim -- "$path")
+end
+
+# Live values of the kind in the argument.
+function __gpuctl_live
+    set -l word (string replace -r -- '^--[^=]*=' '' (commandline -ct))
+    set -l line (commandline -opc)
+    command gpuctl __complete $argv[1] "$word" $line[2..-1] 2>/dev/null
+end
+
+complete -c gpuctl -e
+complete -c gpuctl -f
+complete -c gpuctl -l config -r -F -d 'configuration file'
+complete -c gpuctl -l context -x -a '(__gpuctl_live contexts)' -d 'cluster of that file'
+complete -c gpuctl -l prometheus-url -x -d 'instead of the context\'s'
+complete -c gpuctl -l demo -d 'a simulated cluster, not a real one'
+complete -c gpuctl -l demo-scenario -x -a 'hk-night three-full-five-idle mig-mixed' -d 'another simulated cluster'
+complete -c gpuctl -l snapshot -r -F -d 'a saved snapshot, not live data; - is stdin'
+complete -c gpuctl -l timeout -x -d 'for the whole command'
+complete -c gpuctl -l request-timeout -x -d 'for one call'
+complete -c gpuctl -s o -l output -x -a 'table wide name csv json yaml' -d 'table, wide, name, csv, json or yaml'
+complete -c gpuctl -s q -l quiet -d 'warnings only on stderr'
+complete -c gpuctl -s v -l verbose -d 'more on stderr; -vv for all of it'
+complete -c gpuctl -l color -x -a 'auto always never' -d 'auto, always or never'
+complete -c gpuctl -l no-color -d 'same as --color never'
+complete -c gpuctl -s y -l yes -d 'answer yes to the question'
+complete -c gpuctl -l no-input -d 'never ask'
+complete -c gpuctl -l no-pager -d 'print long answers at once'
+complete -c gpuctl -l width -x -d 'cells a line'
+
+complete -c gpuctl -n '__gpuctl_at' -a heatmap -d 'show which GPUs are hot, idle or lost'
+complete -c gpuctl -n '__gpuctl_at' -a snapshot -d 'save the cluster\'s state as a file'
+complete -c gpuctl -n '__gpuctl_at' -a config -d 'write, show and check the configuration'
+complete -c gpuctl -n '__gpuctl_at' -a version -d 'show the version of gpuctl'
+complete -c gpuctl -n '__gpuctl_at' -a completion -d 'print a shell\'s completion script'
+complete -c gpuctl -n '__gpuctl_at' -s h -l help -d 'show this text'
+complete -c gpuctl -n '__gpuctl_at' -l version -d 'show the version'
+
+complete -c gpuctl -n '__gpuctl_at heatmap' -l metric -x -a 'util mem membw tensor temp power' -d 'figure to draw'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l sort -x -a 'spread name util mem' -d 'order of the nodes'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l by-mig -d 'a line or row per MIG instance'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l wide -x -a 'cells' -d 'wider cells, more air'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l node -x -a '(__gpuctl_live nodes)' -d 'only these nodes; repeatable'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l gpu-model -x -d 'only these GPU models, e.g. \'*A100*\'; repeatable'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l where -x -d 'only GPUs that fit, e.g. \'util>90\', \'node~=gpu-0\', \'ns=prod\'; repeatable, all must hold'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l hot -d 'only hot GPUs'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l since -x -d 'GPU by time over the last DUR'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l step -x -d 'with --since: one column per DUR [default: fits the screen]'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l watch -x -d 'stay on screen and refresh [default: every 5]; ? shows the keys'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l explain -x -a '(__gpuctl_live gpus)' -d 'the raw series behind one GPU\'s figures, and those left out and why'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l export -r -F -d 'write the picture as FILE.svg or FILE.html'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l exit-code -d 'end with 3 when a GPU or MIG instance is hot'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l exporter -x -d 'scrape this dcgm-exporter or Pushgateway instead of asking Prometheus: URL, HOST:PORT or HOST; @FILE reads a list; repeatable'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
+complete -c gpuctl -n '__gpuctl_at heatmap' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at snapshot' -l exporter -x -d 'scrape this dcgm-exporter or Pushgateway instead of asking Prometheus: URL, HOST:PORT or HOST; @FILE reads a list; repeatable'
+complete -c gpuctl -n '__gpuctl_at snapshot' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
+complete -c gpuctl -n '__gpuctl_at snapshot' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
+complete -c gpuctl -n '__gpuctl_at snapshot' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at config' -a init -d 'Write a commented configuration file to start from'
+complete -c gpuctl -n '__gpuctl_at config' -a view -d 'Show the settings in force: flag over environment over file over default'
+complete -c gpuctl -n '__gpuctl_at config' -a use-context -d 'Make CONTEXT the current one of the configuration file'
+complete -c gpuctl -n '__gpuctl_at config' -a check -d 'Check a configuration file: every fault with its line, and what is odd'
+complete -c gpuctl -n '__gpuctl_at config' -a contexts -d 'List the contexts of the configuration file; * marks the current one'
+complete -c gpuctl -n '__gpuctl_at config' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at config init' -l path -r -F -d 'write there; - is stdout'
+complete -c gpuctl -n '__gpuctl_at config init' -l force -d 'replace a file that exists'
+complete -c gpuctl -n '__gpuctl_at config init' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at config view' -l origin -d 'say where each value came from'
+complete -c gpuctl -n '__gpuctl_at config view' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at config use-context' -s h -l help -d 'show this text'
+complete -c gpuctl -n '__gpuctl_at config use-context' -a '(__gpuctl_live contexts)'
+
+complete -c gpuctl -n '__gpuctl_at config check' -s h -l help -d 'show this text'
+complete -c gpuctl -n '__gpuctl_at config check' -F
+
+complete -c gpuctl -n '__gpuctl_at config contexts' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at version' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at completion' -s h -l help -d 'show this text'
+complete -c gpuctl -n '__gpuctl_at completion' -a 'bash zsh fish'

@@ -1,0 +1,1 @@
+"""Completion scripts for the shells, generated from what the commands declare."""
