@@ -48,6 +48,7 @@ class Rejected:
 class Trace:
     """Collects what became of each sample, for `--explain`."""
 
+    kept: list[tuple[Sample, str]] = field(default_factory=list)
     used: list[tuple[Sample, str]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
 
@@ -161,6 +162,8 @@ class Cleaner:
             if isinstance(value, str):
                 self._reject(sample, value)
                 continue
+            if self.trace is not None and family != PRESENCE:
+                self.trace.kept.append((sample, family))
             if sample.at is not None and family == PRESENCE:
                 times[key, part, source, user] = sample.at
             device.parts.setdefault(part, []).append(

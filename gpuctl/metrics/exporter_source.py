@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from gpuctl.clock import Clock
 from gpuctl.errors import BackendError, GpuctlError, MetricsError, UsageError, shorten
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gpuctl.clients.exporter import Scrape
 
 Scraper = Callable[[], "list[Scrape]"]
+_Batch = tuple[float, "list[Scrape]", Cleaned]
 
 _PUSH_TIME = "push_time_seconds"
 _GPU_LIKE = re.compile(r"dcgm|nvidia|gpu", re.IGNORECASE)
@@ -58,7 +60,9 @@ class ExporterSource:
 
     def read(self, want: Want) -> Snapshot:
         """The exporters' figures now. A dead exporter is a warning, all of them dead an error."""
-        batches = list(self._batches(want))
+        return self._snapshot(list(self._batches(want)), want)
+
+    def _snapshot(self, batches: Sequence[_Batch], want: Want) -> Snapshot:
         taken_at, scrapes, cleaned = batches[-1]
         gpus: Sequence[Gpu] = cleaned.gpus
         grid = None
@@ -78,7 +82,7 @@ class ExporterSource:
                 sorted({*(gpu.node for gpu in gpus), *(_host(scrape.target) for scrape in dead)})
             ),
             gpus=tuple(gpus),
-            warnings=tuple([*_dead_warnings(dead, len(scrapes)), *cleaned.warnings]),
+            warnings=(*_dead_warnings(dead, len(scrapes)), *cleaned.warnings),
         )
 
     def history(self, metric: Metric, span: timedelta, step: timedelta, want: Want) -> History:
@@ -91,21 +95,22 @@ class ExporterSource:
 
     def explain(self, node: str, gpu: int, want: Want) -> Explanation:
         """How the reading of one GPU came about."""
-        scrapes = self._scraped()
-        card = find_gpu(self._clean(scrapes, want).gpus, node, gpu)
+        batches = list(self._batches(want, once=True))
+        snapshot = self._snapshot(batches, want)
+        card = find_gpu(snapshot.gpus, node, gpu)
         trace = Trace()
         uuid = self._rules.spellings["uuid"]
-        cleaner = self._cleaner(want, trace)
-        cleaner.clean(
+        _, scrapes, _ = batches[-1]
+        self._cleaner(want, trace).clean(
             s for s in _samples(scrapes) if any(s.labels.get(k) == card.uuid for k in uuid)
         )
-        return Explanation(gpu=card, trace=trace)
+        return Explanation(card, snapshot, trace)
 
     # -- scraping -----------------------------------------------------------------------------
 
-    def _batches(self, want: Want) -> Iterator[tuple[float, list[Scrape], Cleaned]]:
+    def _batches(self, want: Want, *, once: bool = False) -> Iterator[_Batch]:
         """One scrape, or as many as `sample_for` holds, the last one at its end."""
-        span = self._sample_for.total_seconds() if self._sample_for is not None else 0.0
+        span = 0.0 if once or self._sample_for is None else self._sample_for.total_seconds()
         steps = max(4, round(span / _LONGEST_STEP_SECONDS)) if span else 0
         begun = self._clock.monotonic()
         for index in range(steps + 1):
@@ -157,7 +162,7 @@ def _samples(scrapes: Iterable[Scrape]) -> Iterator[Sample]:
         for sample in scrape.samples:
             labels = sample.labels
             if not labels.get("instance"):
-                labels = {**labels, "instance": scrape.target_instance}
+                labels = {**labels, "instance": urlsplit(scrape.url).netloc}
             at = sample.at
             if at is None:
                 at = pushed.get(_group(sample.labels), scrape.scraped_at)
@@ -201,4 +206,4 @@ def _reason(error: GpuctlError | None) -> str:
 
 
 def _host(target: str) -> str:
-    return without_port(target.split("://", 1)[-1].split("/", 1)[0])
+    return without_port(urlsplit(target if "://" in target else f"//{target}").netloc)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gpuctl.clients.prometheus import MatrixAnswer, PrometheusClient, VectorAnswer
+from gpuctl.clock import Clock
 from gpuctl.metrics import diagnosis
 from gpuctl.metrics.bounds import ratio_named_scale, reading
 from gpuctl.metrics.cleaning import PRESENCE, Cleaner, Trace
@@ -51,16 +52,17 @@ class _Round:
     ratio_scale: float
     interval_seconds: float | None
     now: float
+    asked_at: float
     warnings: list[str]
 
 
 class PrometheusSource:
     """MetricsSource over one Prometheus, Thanos, Mimir or VictoriaMetrics."""
 
-    def __init__(self, client: PrometheusClient, settings: ContextSettings, local_now: datetime):
+    def __init__(self, client: PrometheusClient, settings: ContextSettings, clock: Clock):
         self._client = client
         self._location = redact_url(settings.prometheus.url or "")
-        self._local_now = local_now
+        self._clock = clock
         self._names = MetricNames.of(settings.metrics.aliases)
         self._rules = LabelRules.of(settings.labels)
         self._queries = QuerySet(self._names, self._rules, settings.prometheus.selector)
@@ -79,7 +81,7 @@ class PrometheusSource:
         window = self._window(found, want)
         gpus = with_windows(cleaned.gpus, window)
         gpus = self._streaks(gpus, found, want)
-        skew = self._local_now.timestamp() - found.now
+        skew = found.asked_at - found.now
         ages = [gpu.age_seconds for gpu in gpus if gpu.age_seconds is not None]
         return Snapshot(
             taken_at=datetime.fromtimestamp(found.now, UTC),
@@ -123,6 +125,7 @@ class PrometheusSource:
             cards = {**grid.values, **cards}
         grid = Grid(start=start, step=seconds, count=count, values=cards)
         return History(
+            snapshot=snapshot,
             times=tuple(start + i * seconds for i in range(count)),
             step_seconds=seconds,
             series=history_series(metric, snapshot.gpus, grid),
@@ -145,11 +148,12 @@ class PrometheusSource:
         )
         here = [s for s in _presence(times) if self._rules.get(s.labels, "uuid") == card.uuid]
         cleaner.clean([*here, *_named(answer)])
-        return Explanation(gpu=card, trace=trace, notes=tuple(answer.warnings))
+        return Explanation(card, snapshot, trace, notes=tuple(answer.warnings))
 
     # -- asking -------------------------------------------------------------------------------
 
     def _ask(self, want: Want) -> _Round:
+        local_now = self._clock.now().timestamp()
         answers = self._client.instant_many(
             {
                 "presence": self._queries.presence(),
@@ -158,7 +162,7 @@ class PrometheusSource:
                 "silent": self._queries.silent(),
             }
         )
-        now = _evaluated_at(answers.values(), self._local_now)
+        now = _evaluated_at(answers.values(), local_now)
         utilization = list(_named(answers["utilization"]))
         ratios = [s.value for s in utilization if s.name in RATIO_NAMED_UTILIZATION]
         return _Round(
@@ -172,6 +176,7 @@ class PrometheusSource:
             ratio_scale=ratio_named_scale(ratios),
             interval_seconds=_interval(answers["silent"]),
             now=now,
+            asked_at=local_now,
             warnings=[
                 f"Prometheus: {text}" for answer in answers.values() for text in answer.warnings
             ],
@@ -227,10 +232,10 @@ class PrometheusSource:
         )
 
 
-def _evaluated_at(answers: Iterable[VectorAnswer], local_now: datetime) -> float:
+def _evaluated_at(answers: Iterable[VectorAnswer], local_now: float) -> float:
     """The server's time: ages are differences on its clock, a laptop's may be wrong."""
     times = [a.evaluated_at or a.server_date for a in answers]
-    return max((t for t in times if t is not None), default=local_now.timestamp())
+    return max((t for t in times if t is not None), default=local_now)
 
 
 def _interval(answer: VectorAnswer) -> float | None:

@@ -35,6 +35,5 @@ class SnapshotSource:
     def explain(self, node: str, gpu: int, want: Want) -> Explanation:
         """The GPU's reading; the raw series behind it are not in a snapshot."""
         card = find_gpu(self._snapshot.gpus, node, gpu)
-        return Explanation(
-            gpu=card, trace=Trace(), notes=("a snapshot does not hold the raw series",)
-        )
+        notes = ("a snapshot does not hold the raw series",)
+        return Explanation(card, self._snapshot, Trace(), notes=notes)

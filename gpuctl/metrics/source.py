@@ -38,8 +38,12 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One figure over time: unix times of the steps, and a value per step of each device."""
+    """One figure over time: unix times of the steps, and a value per step of each device.
 
+    `snapshot` is the cluster at the end of it, which says where each device stands.
+    """
+
+    snapshot: Snapshot
     times: tuple[float, ...]
     step_seconds: float
     series: tuple[HistorySeries, ...]
@@ -48,9 +52,13 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Which raw series made a GPU's reading, and which did not and why."""
+    """Which raw series made a GPU's reading, and which did not and why.
+
+    `snapshot` is the cluster that the reading is part of.
+    """
 
     gpu: Gpu
+    snapshot: Snapshot
     trace: Trace
     notes: tuple[str, ...] = field(default=())
 

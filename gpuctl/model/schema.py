@@ -21,6 +21,7 @@ from gpuctl.model.config_documents import ConfigCheckDocument, ConfigContextsDoc
 from gpuctl.model.config_file import KEY_RULES, RULES, ConfigFile
 from gpuctl.model.documents import ConfigDocument, ErrorDocument, VersionDocument
 from gpuctl.model.durations import DURATION_PATTERN, format_duration
+from gpuctl.model.explanation import ExplanationDocument
 from gpuctl.model.heatmap import HeatmapDocument
 from gpuctl.model.history import HistoryDocument
 from gpuctl.model.snapshot import Snapshot
@@ -38,6 +39,7 @@ def documents() -> Mapping[str, type[msgspec.Struct]]:
         "config_view": ConfigDocument,
         "error": ErrorDocument,
         "heatmap": HeatmapDocument,
+        "heatmap_explanation": ExplanationDocument,
         "heatmap_history": HistoryDocument,
         "snapshot": Snapshot,
         "version": VersionDocument,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 
 from gpuctl.clients.prometheus import PrometheusClient
+from gpuctl.clock import SystemClock
 from gpuctl.metrics.prometheus_source import PrometheusSource
 from gpuctl.metrics.source import Want
 from gpuctl.model.policy import Policy
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real
 def read(server: RealPrometheus, selector: str | None = None) -> Snapshot:
     settings = ContextSettings(prometheus=PrometheusSettings(url=server.url, selector=selector))
     with PrometheusClient(settings.prometheus, request_timeout=30, environ={}) as client:
-        source = PrometheusSource(client, settings, datetime.now(UTC))
+        source = PrometheusSource(client, settings, SystemClock())
         return source.read(Want.by(Policy()))
 
 

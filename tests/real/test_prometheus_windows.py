@@ -84,9 +84,7 @@ def test_a_new_pod_on_a_hot_card_neither_resets_nor_fakes_the_window(tmp_path: P
     now = time.time()
     hot, before = fleet(_one_card(96), epoch=now), fleet(_one_card(96), epoch=now)
     before.nodes["n1"][0]["pod"] = "prod/earlier/main"
-    text = _joined(
-        past(before, minutes=15, end=now - 150), past(hot, minutes=2.25, end=now)
-    )
+    text = _joined(past(before, minutes=15, end=now - 150), past(hot, minutes=2.25, end=now))
     with prometheus(tmp_path, past=text) as server:
         card = next(g for g in view(read(server)).items if g.node == "n1")
         assert card.hot is True

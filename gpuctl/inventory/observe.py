@@ -1,0 +1,146 @@
+"""From the options to a source of figures, and from it to the Snapshot every command works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TextIO
+
+from msgspec.structs import replace
+
+from gpuctl.clock import Clock, Deadline
+from gpuctl.errors import ConfigError, UsageError
+from gpuctl.metrics.source import MetricsSource, Want
+from gpuctl.model.settings import ContextSettings
+from gpuctl.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which source a person asked for; the context's own when nothing is set."""
+
+    demo_scenario: str | None = None
+    snapshot_file: str | None = None
+    exporters: tuple[str, ...] = ()
+    sample_for: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a source may use of the world. `wait` pauses for some seconds."""
+
+    environ: Mapping[str, str]
+    clock: Clock
+    deadline: Deadline
+    request_timeout: timedelta
+    stdin: TextIO | None
+    wait: Callable[[float], object]
+
+
+def open_source(wanted: Wanted, context: ContextSettings, around: Surroundings) -> MetricsSource:
+    """The one source that was asked for.
+
+    Raises UsageError when two exclude each other and ConfigError when there is none.
+    """
+    _refuse_two(wanted)
+    if wanted.demo_scenario is not None:
+        from gpuctl.metrics.sim_source import SimSource
+
+        return SimSource.load(wanted.demo_scenario)
+    if wanted.snapshot_file is not None:
+        from gpuctl.inventory.saved import load_snapshot
+        from gpuctl.metrics.snapshot_source import SnapshotSource
+
+        return SnapshotSource(
+            load_snapshot(wanted.snapshot_file, around.stdin, now=around.clock.now())
+        )
+    if wanted.exporters or context.exporters:
+        return _exporters(wanted, context, around)
+    if wanted.sample_for is not None:
+        raise UsageError(
+            "--sample-for only goes with --exporter",
+            cause="Prometheus has the past already",
+            hint="leave out --sample-for, or name exporters",
+        )
+    if context.prometheus.url:
+        return _prometheus(context, around)
+    raise ConfigError(
+        "no source of GPU metrics",
+        cause="no Prometheus is configured and none was named",
+        hint="try gpuctl --demo heatmap, or give --prometheus-url URL, --exporter HOST:9400, or "
+        "write a configuration with gpuctl config init",
+    )
+
+
+def observe(
+    source: MetricsSource, want: Want, *, context: str | None, cluster: str | None
+) -> Snapshot:
+    """A snapshot that knows which context it was taken of."""
+    return named(source.read(want), context=context, cluster=cluster)
+
+
+def named(snapshot: Snapshot, *, context: str | None, cluster: str | None) -> Snapshot:
+    """The snapshot with these names; a saved one keeps its own."""
+    return replace(
+        snapshot, context=snapshot.context or context, cluster=snapshot.cluster or cluster
+    )
+
+
+def _refuse_two(wanted: Wanted) -> None:
+    named = [
+        name
+        for name, value in (
+            ("--demo", wanted.demo_scenario),
+            ("--snapshot", wanted.snapshot_file),
+            ("--exporter", wanted.exporters or None),
+        )
+        if value is not None
+    ]
+    if len(named) > 1:
+        raise UsageError(
+            f"{' and '.join(named)} exclude each other",
+            cause="each names where the figures come from",
+            hint=f"leave out {named[-1]}",
+        )
+
+
+def _prometheus(context: ContextSettings, around: Surroundings) -> MetricsSource:
+    from gpuctl.clients.prometheus import PrometheusClient
+    from gpuctl.metrics.prometheus_source import PrometheusSource
+
+    client = PrometheusClient(
+        context.prometheus,
+        request_timeout=around.request_timeout,
+        environ=around.environ,
+        deadline=around.deadline,
+        clock=around.clock,
+    )
+    return PrometheusSource(client, context, around.clock)
+
+
+def _exporters(wanted: Wanted, context: ContextSettings, around: Surroundings) -> MetricsSource:
+    from gpuctl.clients.exporter import Scrape, expand_targets, scrape
+    from gpuctl.metrics.exporter_source import ExporterSource
+
+    targets: Sequence[str] = expand_targets(wanted.exporters or context.exporters)
+
+    def scraper() -> list[Scrape]:
+        return scrape(
+            targets,
+            request_timeout=around.request_timeout,
+            environ=around.environ,
+            deadline=around.deadline,
+            clock=around.clock,
+        )
+
+    return ExporterSource(
+        scraper, context, around.clock, wait=around.wait, sample_for=wanted.sample_for
+    )
+
+
+def scenario_names() -> tuple[str, ...]:
+    """Names of the simulated clusters that ship with gpuctl."""
+    folder = Path(__file__).parent.parent / "sim" / "scenarios"
+    return tuple(sorted(path.stem for path in folder.glob("*.json")))
