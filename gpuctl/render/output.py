@@ -140,36 +140,7 @@ class Output:
             light_background=self.background == "light",
         )
 
-    def screen(self) -> Screen:
-        """What a picture on stdout is drawn for, asked anew each time."""
-        from gpuctl.render.screen import Screen
-
-        return Screen(
-            width=self.width,
-            height=self.height,
-            color_level=self.color_level,
-            utf8=self.encoding_is_utf8,
-            light_background=self.background == "light",
-        )
-
     # The answer, on stdout
-
-    def file(self, path: str, text: str) -> None:
-        """`text` as a file, whole or not at all; `-` is stdout. Raises OutputClosed."""
-        if path == "-":
-            self.text(text)
-            return
-        from gpuctl.render.files import write_whole
-
-        try:
-            write_whole(path, text)
-        except OSError as exc:
-            raise OutputClosed(
-                f"can't write {path}",
-                cause=exc.strerror or str(exc),
-                hint="choose another folder, or make room",
-            ) from exc
-        self.info(f"wrote {path}")
 
     def text(self, text: str) -> None:
         """`text` as it is, ended by a newline; nothing when empty."""
@@ -214,13 +185,14 @@ class Output:
         return terminal.sanitize(name, ascii_only=not self.encoding_is_utf8)
 
     def file(self, path: str, text: str) -> None:
-        """`text` as the file `path`, whole or not at all; `-` is stdout."""
+        """`text` as the file `path`, whole or not at all; `-` is stdout. Raises GpuctlError."""
         if path == "-":
             self.text(text)
             return
         from gpuctl.render.files import write_whole
 
         write_whole(path, text)
+        self.info(f"wrote {path}")
 
     def page(self, text: str) -> None:
         """`text` through the pager when a person reads it and it is taller than the screen."""
