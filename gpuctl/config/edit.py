@@ -156,6 +156,9 @@ def create_file(path: str, text: str) -> None:
     folder = os.path.dirname(os.path.abspath(path))
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
+    except (OSError, ValueError) as exc:
+        raise cant_write(folder, exc) from exc
+    try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode("utf-8"))
