@@ -105,6 +105,7 @@ def heatmap(
         typer.Option(
             "--watch",
             metavar="[SECONDS]",
+            show_default="5",
             help="stay on screen and refresh [default: every 5]; ? shows the keys",
             rich_help_panel=_TIME,
         ),
