@@ -27,7 +27,10 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A file's text as it is on disk. `mode` is None for what is not a regular file."""
+    """A file's text as it is on disk.
+
+    `mode` is None for a pipe, a device or the standard input.
+    """
 
     path: str
     text: str
@@ -125,7 +128,7 @@ def read(path: str) -> RawFile:
             f"{name} is larger than {LONGEST_FILE_BYTES // 1024} KiB: not a configuration file",
             hint="check the path",
         )
-    regular = stat.S_ISREG(status.st_mode)
+    regular = stat.S_ISREG(status.st_mode) and path != STDIN
     return RawFile(path, _decoded(content, name), stat.S_IMODE(status.st_mode) if regular else None)
 
 

@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import stat
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -295,3 +297,17 @@ def test_contexts_without_a_file_is_an_empty_list(tmp_path: Path) -> None:
     assert (run.code, run.out) == (0, "")
     assert "gpuctl config init" in run.err
     assert gpuctl("contexts", "-o", "json", home=tmp_path).document()["items"] == []
+
+
+def test_check_reads_the_standard_input(tmp_path: Path) -> None:
+    path = write(tmp_path, TWO + "policy: {hot_for: 5}\n", mode=0o644)
+    with path.open() as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuctl", "config", "check", "-"],
+            stdin=file,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stdout.startswith("<stdin>:10: error: policy.hot_for: '5' has no unit")
