@@ -39,6 +39,7 @@ METRIC_FAMILIES = (
     "temperature",
     "power",
     "memory_bandwidth",
+    "dram_active",
     "tensor",
     "xid",
 )

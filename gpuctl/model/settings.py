@@ -41,7 +41,7 @@ class MetricSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """More names for a family, e.g. `utilization: [my_gpu_util]`; tried before the built-in ones.
 
     Families: utilization, engine_active, memory_used, memory_free, memory_reserved, memory_total,
-    temperature, power, memory_bandwidth, tensor, xid.
+    temperature, power, memory_bandwidth, dram_active, tensor, xid.
     """
 
     aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)

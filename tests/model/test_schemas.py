@@ -16,6 +16,7 @@ from gpuctl.config.document import parse
 from gpuctl.config.example import EXAMPLE
 from gpuctl.config.files import RawFile
 from gpuctl.errors import ConfigError
+from gpuctl.metrics import names
 from gpuctl.model import schema
 from gpuctl.model.config_documents import (
     ConfigCheckDocument,
@@ -23,6 +24,7 @@ from gpuctl.model.config_documents import (
     ConfigContextsDocument,
     ConfigRemark,
 )
+from gpuctl.model.config_file import METRIC_FAMILIES
 from gpuctl.model.documents import ConfigDocument, ConfigValue, ErrorDocument, VersionDocument
 from gpuctl.model.gpu import Gpu, GpuState, MigInstance, Tenant, WindowStats
 from gpuctl.model.snapshot import Snapshot, Source
@@ -179,6 +181,10 @@ def test_schema_and_loader_agree(text: str, is_valid: bool) -> None:
     else:
         with pytest.raises(ConfigError):
             parse(RawFile("x.yaml", text, None))
+
+
+def test_every_metric_family_can_be_given_other_names() -> None:
+    assert set(METRIC_FAMILIES) == set(names.FAMILIES)
 
 
 def test_the_module_writes_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
