@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpuctl.model.explanation import ExplanationDocument, SeriesFate
 from gpuctl.model.gpu import Tenant
@@ -33,21 +33,37 @@ def explanation_lines(doc: ExplanationDocument, screen: Screen) -> list[str]:
             f"min {window.min_pct:g} % mean {window.mean_pct:.1f} % max {window.max_pct:g} %"
         )
     lines += [f"  workload {screen.name(t.workload)}{_share(t)}" for t in gpu.tenants]
+    shared = _shared_labels(doc.series)
+    if shared:
+        lines += ["", "labels of every series below", f"  {_labels_text(shared, screen)}"]
     for fate, title in _TITLES.items():
         series = [s for s in doc.series if s.fate == fate]
         if series:
-            lines += ["", f"{title} ({len(series)})", *_series_lines(series, screen)]
+            lines += ["", f"{title} ({len(series)})"]
+            lines += [line for one in series for line in _series_lines(one, shared, screen)]
     return [*lines, *(f"note: {screen.name(note)}" for note in doc.notes)]
 
 
-def _series_lines(series: list[SeriesFate], screen: Screen) -> Iterator[str]:
-    for one in series:
-        labels = ",".join(f'{k}="{v}"' for k, v in sorted(one.labels.items()) if k != "__name__")
-        because = f"  <- {one.reason}" if one.reason else ""
-        because = f"  -> {one.family}" if one.fate == "used" else because
-        value = f"{one.value:g}" if isinstance(one.value, float) else one.value
-        yield f"  {value:>12}  {one.name}{because}"
-        yield f"                {screen.name(labels)}"
+def _shared_labels(series: Sequence[SeriesFate]) -> Mapping[str, str]:
+    """Labels that all series carry alike: said once, so that the differences stand out."""
+    if len(series) < 2:
+        return {}
+    first, *rest = (one.labels for one in series)
+    return {k: v for k, v in first.items() if all(labels.get(k) == v for labels in rest)}
+
+
+def _series_lines(one: SeriesFate, shared: Mapping[str, str], screen: Screen) -> Iterator[str]:
+    value = f"{one.value:g}" if isinstance(one.value, float) else one.value
+    because = f"  as {one.family}" if one.fate == "used" else ""
+    because = f"  because: {one.reason}" if one.reason else because
+    yield f"  {value:>12}  {one.name}{because}"
+    own = {k: v for k, v in one.labels.items() if k not in shared and k != "__name__"}
+    if own:
+        yield f"{'':16}{_labels_text(own, screen)}"
+
+
+def _labels_text(labels: Mapping[str, str], screen: Screen) -> str:
+    return screen.name(", ".join(f'{k}="{v}"' for k, v in sorted(labels.items())))
 
 
 def explanation_rows(doc: ExplanationDocument) -> tuple[list[str], list[list[str | float | None]]]:
