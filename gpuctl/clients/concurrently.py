@@ -46,9 +46,9 @@ def map_concurrently(
         done.put((-1, None, None))
 
     workers = min(most_at_once, len(items))
-    for _ in range(workers):
-        threading.Thread(target=run, daemon=True, name="gpuctl-call").start()
     try:
+        for _ in range(workers):
+            threading.Thread(target=run, daemon=True, name="gpuctl-call").start()
         return _collect(done, workers, len(items))
     except BaseException:
         cancelled.set()

@@ -59,8 +59,8 @@ def address(url: str, *, setting: str) -> Address:
             cause="it has to begin with http:// or https:// and a host",
             hint="for example http://prometheus:9090",
         )
-    if not host.isprintable() or " " in host:
-        raise ConfigError(f"{setting} is not a URL", cause="its host has spaces or worse in it")
+    if not url.strip().isprintable() or " " in url.strip():
+        raise ConfigError(f"{setting} is not a URL", cause="it has blanks or worse in it")
     return Address(parts.scheme, host, port, parts.path, parts.query, _user_info(parts))
 
 

@@ -41,7 +41,8 @@ class Credentials:
         self._environ = environ
         self._user_info = user_info
         self._section = section
-        self._secrets: set[str] = set()
+        # Replaced as a whole, never changed: other threads may be going through it.
+        self._secrets: frozenset[str] = frozenset()
         self._warned: set[str] = set()
         self._kind = self._only_kind()
         self.description = self._describe()
@@ -75,7 +76,7 @@ class Credentials:
     def remember(self, secret: str) -> None:
         """Treat a text as secret from now on."""
         if len(secret) >= _SHORTEST_SECRET:
-            self._secrets |= {secret, quote(secret, safe=""), quote(secret)}
+            self._secrets |= frozenset((secret, quote(secret, safe=""), quote(secret)))
 
     def scrub(self, text: str) -> str:
         """The text with every known secret replaced, for servers that echo what they were sent."""

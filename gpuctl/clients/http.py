@@ -215,6 +215,13 @@ class HttpSession:
                 timeout=budget,
             ) as response:
                 body = self._body(request, response, ends)
+        except (httpx.InvalidURL, UnicodeError):
+            # Such as a name in the host that is too long, or a URL beyond 64 KiB.
+            raise ConfigError(
+                f"{request.shown} is not an address that can be asked",
+                cause="its host can't be looked up, or the query is too long for a URL",
+                hint="check the URL; allow POST in the proxy if there is one",
+            ) from None
         except (httpx.TimeoutException, _TooSlowError) as exc:
             self._timed_out(request, is_last_chance=is_last_chance, exc=exc)
         except httpx.ProxyError as exc:

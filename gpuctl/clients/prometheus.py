@@ -6,6 +6,7 @@ import logging
 import math
 import random as random_module
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 from types import TracebackType
@@ -224,7 +225,7 @@ class PrometheusClient:
         secure = _secure_twin(self._base, path, answer)
         if secure is not None:
             log.info("redirected to https address=%s", secure.shown)
-            self._base = secure
+            self._base, self._explain = secure, replace(self._explain, shown=secure.shown)
             answer = self._session.send(self._request(method, path, params), cancelled)
         return answer
 

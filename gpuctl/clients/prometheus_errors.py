@@ -124,7 +124,7 @@ class Explainer:
     def _too_many(self, answer: Answer) -> BackendError:
         return BackendError(
             f"{self.shown} has too many requests (HTTP 429)",
-            cause=answer.gave_up or self._quoted(answer),
+            cause="; ".join(filter(None, (answer.gave_up, f"it says: {self._quoted(answer)}"))),
             hint="wait, or ask less often; other users of the same tenant count too",
         )
 
