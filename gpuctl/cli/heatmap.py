@@ -295,15 +295,11 @@ def generated_at(runtime: Runtime, snapshot: Snapshot) -> datetime:
 
 def _remember(runtime: Runtime, world: World, snapshot: Snapshot) -> None:
     """Node names for the next TAB."""
-    from gpuctl.cli.node_cache import remember_nodes
+    from gpuctl.cli.completion_cache import remember_nodes
 
-    if snapshot.source.kind != "file":
+    if not snapshot.source.simulated and snapshot.source.kind != "file":
         remember_nodes(
-            runtime.environ,
-            world.context_name,
-            ((gpu.node, gpu.gpu) for gpu in snapshot.gpus),
-            now=runtime.clock.now().timestamp(),
-            demo=snapshot.source.simulated,
+            world.context_name, (gpu.address for gpu in snapshot.gpus), environ=runtime.environ
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuctl.model.gpu import Gpu, GpuState
 
@@ -45,14 +45,20 @@ def by_node(gpus: Iterable[Gpu]) -> Mapping[str, list[Gpu]]:
     return nodes
 
 
-def coverage_pct(gpus: Iterable[Gpu], known_nodes: Iterable[str] = ()) -> float | None:
-    """Percent of known GPU nodes with at least one fresh reading; None when no node is known."""
+def silent_nodes(gpus: Iterable[Gpu], known_nodes: Iterable[str] = ()) -> list[str]:
+    """Known GPU nodes without one fresh reading, by name."""
     nodes = by_node(gpus)
-    known = set(known_nodes) | set(nodes)
+    fresh = {
+        node
+        for node, own in nodes.items()
+        if any(gpu.state not in (GpuState.LOST, GpuState.STALE) for gpu in own)
+    }
+    return sorted((set(known_nodes) | set(nodes)) - fresh)
+
+
+def coverage_pct(gpus: Sequence[Gpu], known_nodes: Iterable[str] = ()) -> float | None:
+    """Percent of known GPU nodes with at least one fresh reading; None when no node is known."""
+    known = {*known_nodes, *(gpu.node for gpu in gpus)}
     if not known:
         return None
-    fresh = sum(
-        any(gpu.state not in (GpuState.LOST, GpuState.STALE) for gpu in gpus)
-        for gpus in nodes.values()
-    )
-    return 100 * fresh / len(known)
+    return 100 * (len(known) - len(silent_nodes(gpus, known))) / len(known)

@@ -16,7 +16,7 @@ from gpuctl.model.heatmap import (
 )
 from gpuctl.model.policy import Policy
 from gpuctl.model.snapshot import Snapshot
-from gpuctl.policy.balance import balance_ratio, coverage_pct, mean, spread
+from gpuctl.policy.balance import balance_ratio, coverage_pct, mean, silent_nodes, spread
 from gpuctl.policy.filters import Selection
 from gpuctl.policy.hotspots import gpu_heat, instance_heat
 
@@ -177,6 +177,12 @@ def _warnings(
     warnings = []
     if len(shown) < total:
         warnings.append(f"filtered: {len(shown)} of {total} GPUs shown")
+    silent = silent_nodes(snapshot.gpus, snapshot.known_nodes)
+    if silent:
+        known = len(set(snapshot.known_nodes) | {gpu.node for gpu in snapshot.gpus})
+        warnings.append(
+            f"{len(silent)} of {known} nodes have no fresh GPU metrics: {_listed(silent)}"
+        )
     stale = sum(gpu.state is GpuState.STALE for gpu in shown)
     if stale:
         warnings.append(f"{stale} GPUs have no fresh metrics; they count as unknown")
@@ -192,3 +198,8 @@ def _warnings(
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
