@@ -302,7 +302,7 @@ def test_what_is_no_url_is_a_mistake_of_the_configuration(
     connect: Connect, url: str | None
 ) -> None:
     with pytest.raises(ConfigError):
-        connect(url)  # type: ignore[arg-type]
+        connect(url)
 
 
 def test_ten_thousand_series_through_every_layer(connect: Connect) -> None:
