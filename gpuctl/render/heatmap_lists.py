@@ -101,7 +101,9 @@ def side_lines(
     spare = _spare(limits[0], lines)
     more = _labelled("lost", _packed(lost, room, limits[1]), screen)
     spare += _spare(limits[1], more)
-    room_for_idle = None if limits[2] is None else limits[2] + (spare if most is not None else 0)
+    room_for_idle = limits[2]
+    if room_for_idle is not None and most is not None:
+        room_for_idle = min(_MOST_OTHER, room_for_idle + spare)
     return [*lines, *more, *_labelled("idle", _packed(idle, room, room_for_idle), screen)]
 
 
@@ -117,9 +119,9 @@ def _shares(hot: int, lost: bool, idle: bool, most: int | None) -> tuple[int, in
     shares[0] = min(wishes[0], max(1, most - shares[1] - shares[2]))
     left = most - sum(shares)
     if lost and left > 1:
-        shares[1] += left // 2
+        shares[1] = min(_MOST_OTHER, shares[1] + left // 2)
     if idle:
-        shares[2] += max(0, most - sum(shares))
+        shares[2] = max(0, min(_MOST_OTHER, most - shares[0] - shares[1]))
     return shares[0], shares[1], shares[2]
 
 
