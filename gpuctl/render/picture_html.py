@@ -41,7 +41,8 @@ td { text-align: right; padding: 0 .5em; white-space: nowrap; }
 td.none { border: 1px dashed var(--edge); color: var(--faint); }
 td.hot, span.hot { outline: 2px solid var(--alarm); font-weight: 700; }
 td.gap { padding: 0 .4em; } td.text { text-align: left; white-space: normal; }
-td.mig { text-align: left; white-space: normal; } td.mig span { padding: 0 .5em; margin-right: 4px; }
+td.mig { text-align: left; white-space: normal; }
+td.mig span { padding: 0 .5em; margin-right: 4px; }
 td.step { padding: 0 .1em; min-width: .8em; text-align: center; font-size: .8em; }
 .ramp span { padding: 0 .6em; }
 """
@@ -196,13 +197,15 @@ def _hot(doc: HeatmapDocument) -> list[str]:
     spots = hot_spots(doc)
     if not spots:
         return ["<h2>hot</h2>", "<p>none</p>"]
-    rows = [
-        f'<tr><th scope="row">{markup_text(spot.address)}</th>'
-        f"<td>{UNKNOWN if spot.utilization_pct is None else f'{spot.utilization_pct:.0f} %'}</td>"
-        f"<td>{markup_text(spot.since or UNKNOWN)}</td>"
-        f'<td class="text">{markup_text(", ".join(spot.workloads) or "no workload known")}</td></tr>'
-        for spot in spots
-    ]
+    rows = []
+    for spot in spots:
+        load = UNKNOWN if spot.utilization_pct is None else f"{spot.utilization_pct:.0f} %"
+        who = ", ".join(spot.workloads) or "no workload known"
+        rows.append(
+            f'<tr><th scope="row">{markup_text(spot.address)}</th><td>{load}</td>'
+            f"<td>{markup_text(spot.since or UNKNOWN)}</td>"
+            f'<td class="text">{markup_text(who)}</td></tr>'
+        )
     head = "<thead><tr><th>GPU</th><th>load</th><th>for</th><th>workloads</th></tr></thead>"
     return ["<h2>hot</h2>", f"<table>{head}<tbody>", *rows, "</tbody></table>"]
 
