@@ -59,7 +59,6 @@ _gpuctl_value() {
         'heatmap --where') value='?' ;;
         'heatmap --since') value='?' ;;
         'heatmap --step') value='?' ;;
-        'heatmap --watch') value='?' ;;
         'heatmap --explain') value='+gpus' ;;
         'heatmap --export') value='+files' ;;
         'heatmap --exporter') value='?' ;;

@@ -1,7 +1,7 @@
 # fish completion for gpuctl; generated, see `gpuctl completion --help`
 
 # Options that take a value, for which the next word is not a command.
-set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --watch --explain --export --exporter --sample-for --max-age --path
+set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --path
 
 # Whether the line so far is exactly the command path in the arguments; more words are arguments.
 function __gpuctl_at
@@ -14,15 +14,17 @@ function __gpuctl_at
         else if contains -- $word $__gpuctl_valued
             set pending yes
         else if not string match -q -- '-*' $word
-            contains -- "$path $word" ' heatmap' ' snapshot' ' config' ' config init' ' config view' ' config use-context' ' config check' ' config contexts' ' version' ' completion'; or break
-            set path "$path $word"
+            set -l longer $path $word
+            contains -- "$longer" 'heatmap' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'version' 'completion'; or break
+            set path $longer
         end
     end
-    test (string join ' ' -- $argv) = (string trim -- "$path")
+    test "$path" = "$argv"
 end
 
 # Live values of the kind in the argument.
 function __gpuctl_live
+    command -q gpuctl; or return
     set -l word (string replace -r -- '^--[^=]*=' '' (commandline -ct))
     set -l line (commandline -opc)
     command gpuctl __complete $argv[1] "$word" $line[2..-1] 2>/dev/null
@@ -66,7 +68,7 @@ complete -c gpuctl -n '__gpuctl_at heatmap' -l where -x -d 'only GPUs that fit, 
 complete -c gpuctl -n '__gpuctl_at heatmap' -l hot -d 'only hot GPUs'
 complete -c gpuctl -n '__gpuctl_at heatmap' -l since -x -d 'GPU by time over the last DUR'
 complete -c gpuctl -n '__gpuctl_at heatmap' -l step -x -d 'with --since: one column per DUR [default: fits the screen]'
-complete -c gpuctl -n '__gpuctl_at heatmap' -l watch -x -d 'stay on screen and refresh [default: every 5]; ? shows the keys'
+complete -c gpuctl -n '__gpuctl_at heatmap' -l watch -d 'stay on screen and refresh [default: every 5]; ? shows the keys'
 complete -c gpuctl -n '__gpuctl_at heatmap' -l explain -x -a '(__gpuctl_live gpus)' -d 'the raw series behind one GPU\'s figures, and those left out and why'
 complete -c gpuctl -n '__gpuctl_at heatmap' -l export -r -F -d 'write the picture as FILE.svg or FILE.html'
 complete -c gpuctl -n '__gpuctl_at heatmap' -l exit-code -d 'end with 3 when a GPU or MIG instance is hot'

@@ -22,15 +22,17 @@ function __gpuctl_at
         else if contains -- $word $__gpuctl_valued
             set pending yes
         else if not string match -q -- '-*' $word
-            contains -- "$path $word" @PATHS@; or break
-            set path "$path $word"
+            set -l longer $path $word
+            contains -- "$longer" @PATHS@; or break
+            set path $longer
         end
     end
-    test (string join ' ' -- $argv) = (string trim -- "$path")
+    test "$path" = "$argv"
 end
 
 # Live values of the kind in the argument.
 function __gpuctl_live
+    command -q gpuctl; or return
     set -l word (string replace -r -- '^--[^=]*=' '' (commandline -ct))
     set -l line (commandline -opc)
     command gpuctl @WORD@ $argv[1] "$word" $line[2..-1] 2>/dev/null
@@ -52,7 +54,7 @@ def fish_script(root: CommandSpec) -> str:
     valued = dict.fromkeys(
         name for option in options if option.values is not None for name in option.names
     )
-    paths = " ".join(_quoted(f" {' '.join(c.path)}") for c in root.walk() if c.path)
+    paths = " ".join(_quoted(" ".join(c.path)) for c in root.walk() if c.path)
     return (
         _TEMPLATE.replace("@VALUED@", " ".join(valued))
         .replace("@PATHS@", paths)

@@ -103,7 +103,8 @@ def _action(values: Values) -> str:
     if values.kind == "folders":
         return "folder:_files -/"
     if values.kind is not None:
-        return f"{values.kind}:_gpuctl_live {values.kind}"
+        # The blank keeps _arguments from putting options of compadd before the kind.
+        return f"{values.kind}: _gpuctl_live {values.kind}"
     return f"value:({' '.join(values.choices)})" if values.choices else "value: "
 
 
