@@ -15,8 +15,14 @@ import msgspec
 from gpuctl.sim.loading import SCENARIO_FOLDER
 from gpuctl.sim.scenario import Scenario
 from gpuctl.sim.story_hk_night import hk_night
+from gpuctl.sim.story_mig_mixed import mig_mixed
+from gpuctl.sim.story_three_full import three_full_five_idle
 
-STORIES: Mapping[str, Callable[[], Scenario]] = {"hk-night": hk_night}
+STORIES: Mapping[str, Callable[[], Scenario]] = {
+    "hk-night": hk_night,
+    "mig-mixed": mig_mixed,
+    "three-full-five-idle": three_full_five_idle,
+}
 
 
 def scenario_file(scenario: Scenario) -> bytes:

@@ -1,7 +1,8 @@
 """The story `hk-night`: pods placed blindly beside training, and one card that has boiled over.
 
 hk-gpu-03/1 is at 96 % since 47 minutes before the epoch, when traffic of the services on it rose;
-its three neighbours are near 20 %. Drawn until the whole cluster fits the story.
+its three neighbours are near 20 %. The rest is drawn at random; of the seeds that fit the
+story one was taken that 15 to 20 moves even out.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _SERVICES = (
     "trust/moderation", "trust/toxicity", "trust/fraud-score", "trust/dedup",
     "feed/feed-rank", "feed/ad-ctr", "feed/translate", "feed/sentiment",
 )  # fmt: skip
+_SEED = 4090
 _PODS = 80
 _TRAINING_CARDS = 16
 _HOT = ("hk-gpu-03", 1)
@@ -58,17 +60,18 @@ class _Service:
         return self.priority >= _CRITICAL_PRIORITY or not self.evictable
 
 
-def hk_night() -> Scenario:
-    """The scenario; the same on every call."""
-    for seed in range(1, 100_000):
-        scenario = _attempt(seed)
-        if scenario is not None:
-            return scenario
-    raise RuntimeError("no draw fits the story")
+def hk_night(seed: int = _SEED) -> Scenario:
+    """The scenario that a seed gives, the same on every call.
+
+    Most seeds give a cluster that does not fit the story: ValueError.
+    """
+    scenario = _attempt(seed)
+    if scenario is None:
+        raise ValueError(f"what seed {seed} draws does not fit the story")
+    return scenario
 
 
 def _attempt(seed: int) -> Scenario | None:
-    """The cluster that one seed gives, None when it does not fit the story."""
     draws = Draws("hk-night", seed)
     services = _services(draws)
     cards = [(f"hk-gpu-{node:02d}", gpu) for node in range(1, 9) for gpu in range(4)]
