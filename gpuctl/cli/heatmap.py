@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 _MetricName = Literal["util", "mem", "membw", "tensor", "temp", "power"]
 _SortName = Literal["spread", "name", "util", "mem"]
 
+_AFTER_THE_DEMO = """
+This cluster is simulated. Next:
+  gpuctl --demo heatmap --watch               keys and all; q quits
+  gpuctl --demo heatmap --since 3h            GPU by time
+  gpuctl --demo heatmap --explain hk-gpu-03/1
+  gpuctl heatmap --prometheus-url URL         your own cluster
+  gpuctl config init                          keep its address"""
+
 _VIEW, _FILTERS, _TIME = "View", "Filters", "Time"
 
 
@@ -199,6 +207,8 @@ def _once(runtime: Runtime, world: World, view: View) -> ExitCode:
     for warning in doc.warnings:
         runtime.output.warn(warning)
     _remember(runtime, world, snapshot)
+    if snapshot.source.kind == "simulation" and runtime.options.output == "table":
+        runtime.output.info(_AFTER_THE_DEMO)
     refuse_all_stale(snapshot)
     return _exit_code(doc, view)
 

@@ -13,8 +13,9 @@ from gpuctl.errors import BackendError, GpuctlError, MetricsError, UsageError, s
 from gpuctl.metrics.cleaning import Cleaned, Cleaner, Trace
 from gpuctl.metrics.labels import LabelRules, without_port
 from gpuctl.metrics.names import MetricNames
+from gpuctl.metrics.past import figures_of
 from gpuctl.metrics.source import Explanation, History, Want, find_gpu
-from gpuctl.metrics.windows import Grid, grid_of, readings_of, with_windows
+from gpuctl.metrics.windows import Grid, grid_of, with_windows
 from gpuctl.model.gpu import Gpu
 from gpuctl.model.history import Metric
 from gpuctl.model.sample import Sample
@@ -186,7 +187,7 @@ def _grid(batches: Iterable[tuple[float, Sequence[Gpu]]]) -> Grid:
         # The n-th scrape is the n-th step even if a slow exporter delayed it.
         (device, start + index * step, percent)
         for index, (_, gpus) in enumerate(taken)
-        for device, percent in readings_of(gpus)
+        for device, percent in figures_of("util", gpus)
     )
     return grid_of(points, start=start, step=step, count=len(taken))
 

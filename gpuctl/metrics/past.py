@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from gpuctl.metrics import names as n
 from gpuctl.metrics.mig import weighed
-from gpuctl.metrics.windows import WHOLE, Grid, Values, card_values
+from gpuctl.metrics.windows import WHOLE, DeviceId, Grid, Values, card_values
 from gpuctl.model.gpu import Gpu, GpuState, MigInstance, memory_pct
 from gpuctl.model.history import HistorySeries, Metric
 
@@ -32,6 +32,39 @@ _FAMILIES: dict[Metric, tuple[tuple[str, ...], ...]] = {
 def history_families(metric: Metric) -> tuple[tuple[str, ...], ...]:
     """Metric families behind a figure; of several groups the first that knows a device counts."""
     return _FAMILIES[metric]
+
+
+def figures_of(metric: Metric, gpus: Iterable[Gpu]) -> Iterator[tuple[DeviceId, float]]:
+    """The present figure of every device as a grid holds it: memory in MiB, of MIG instances
+    where a card has them, temperature and power of the card.
+    """
+    for gpu in gpus:
+        key = (gpu.cluster or "", gpu.uuid)
+        if gpu.mig and metric not in ("temp", "power"):
+            for instance in gpu.mig:
+                value = _figure(metric, instance)
+                if value is not None:
+                    yield (*key, instance.id), value
+        else:
+            value = _figure(metric, gpu)
+            if value is not None:
+                yield (*key, WHOLE), value
+
+
+def _figure(metric: Metric, device: Gpu | MigInstance) -> float | None:
+    match metric:
+        case "util":
+            return device.utilization_pct
+        case "mem":
+            return device.memory_used_mib
+        case "membw":
+            return device.memory_bandwidth_pct
+        case "tensor":
+            return device.tensor_pct
+        case "temp":
+            return device.temperature_c if isinstance(device, Gpu) else None
+        case "power":
+            return device.power_w if isinstance(device, Gpu) else None
 
 
 def history_series(metric: Metric, gpus: Iterable[Gpu], grid: Grid) -> tuple[HistorySeries, ...]:

@@ -23,12 +23,13 @@ from gpuctl.metrics.windows import (
     Grid,
     Values,
     grid_of,
+    was_over_throughout,
     window_step_seconds,
     with_streaks,
     with_windows,
 )
 from gpuctl.model.durations import format_duration
-from gpuctl.model.gpu import Gpu, GpuState, WindowStats
+from gpuctl.model.gpu import Gpu, GpuState
 from gpuctl.model.history import Metric
 from gpuctl.model.sample import Sample
 from gpuctl.model.settings import ContextSettings
@@ -199,7 +200,7 @@ class PrometheusSource:
 
     def _streaks(self, gpus: list[Gpu], found: _Round, want: Want) -> list[Gpu]:
         """For how long each GPU that is hot over the window has been so."""
-        hot = [gpu.uuid for gpu in gpus if _hot_somewhere(gpu, want)]
+        hot = [gpu.uuid for gpu in gpus if was_over_throughout(gpu, want.policy)]
         if not hot:
             return gpus
         step = 60.0 if len(hot) <= 200 else 300.0
@@ -267,12 +268,3 @@ def _skew_warning(skew_seconds: float) -> list[str]:
         f"this machine's clock is {format_duration(abs(skew_seconds))} {side} the server's; "
         "ages are counted on the server's clock"
     ]
-
-
-def _hot_somewhere(gpu: Gpu, want: Want) -> bool:
-    def over(window: WindowStats | None, mark: float) -> bool:
-        return window is not None and window.min_pct > mark
-
-    return over(gpu.window, want.policy.hot_mark()) or any(
-        over(instance.window, want.policy.hot_mark(instance.profile)) for instance in gpu.mig
-    )

@@ -58,18 +58,6 @@ def grid_of(
     return Grid(start=start, step=step, count=count, values=values)
 
 
-def readings_of(gpus: Iterable[Gpu]) -> Iterable[tuple[DeviceId, float]]:
-    """The present utilization of every device that has one; of a MIG card, its instances'."""
-    for gpu in gpus:
-        cluster = gpu.cluster or ""
-        if gpu.mig:
-            for instance in gpu.mig:
-                if instance.utilization_pct is not None:
-                    yield (cluster, gpu.uuid, instance.id), instance.utilization_pct
-        elif gpu.utilization_pct is not None:
-            yield (cluster, gpu.uuid, WHOLE), gpu.utilization_pct
-
-
 def window_step_seconds(window: timedelta) -> float:
     """Spacing of the samples that judge a window: a tenth of it, 1 s to 30 s.
 
@@ -127,6 +115,13 @@ def with_windows(gpus: Iterable[Gpu], grid: Grid) -> list[Gpu]:
         window = None if values is None else stats(values, step=grid.step)
         done.append(replace(gpu, window=window, mig=mig))
     return done
+
+
+def was_over_throughout(gpu: Gpu, policy: Policy) -> bool:
+    """Whether the card or one of its instances was over its mark at every sample of its window."""
+    devices = [(gpu.window, policy.hot_mark())]
+    devices += [(instance.window, policy.hot_mark(instance.profile)) for instance in gpu.mig]
+    return any(window is not None and window.min_pct > mark for window, mark in devices)
 
 
 def streak_seconds(values: Values, mark_pct: float, *, step: float) -> tuple[float, bool]:
