@@ -108,7 +108,7 @@ def value_label(param: Any) -> str:
         return str(param.metavar)
     if choices := choices_of(param):
         return "|".join(choices)
-    is_number = str(param.type.name).startswith(("integer", "float"))
+    is_number = str(param.type.name).startswith(("int", "float"))
     return "N" if is_number else str(param.name).upper()
 
 

@@ -38,13 +38,27 @@ def usage_error(exc: Any) -> UsageError:
 
 
 def _no_such_option(exc: Any, path: str) -> UsageError:
-    near = sorted(exc.possibilities or ())
-    if not near and exc.ctx is not None:
-        near = _starts_with(exc.option_name, exc.ctx)
+    near = _nearest_options(exc.option_name, exc.ctx) if exc.ctx is not None else []
     return UsageError(
         f"no option {exc.option_name} in {path}",
         hint=_meant(near) or f"{path} --help lists the options",
     )
+
+
+def _nearest_options(name: str, ctx: Any) -> list[str]:
+    """What `name` may be short for (abbreviations are refused, but understood), or misspelt."""
+    if not name.startswith("--"):
+        return []
+    known = [option for param in ctx.command.params for option in _spellings(param)]
+    longer = sorted(option for option in known if len(name) > 3 and option.startswith(name))
+    return longer[:3] or get_close_matches(name, known, n=2, cutoff=0.7)
+
+
+def _spellings(param: Any) -> list[str]:
+    if param.param_type_name == "argument":
+        return []
+    flags = getattr(param, "flags", ())  # those of a GlobalOption
+    return [name for flag in flags for name in flag.names] or [*param.opts, *param.secondary_opts]
 
 
 def _wrong_arity(name: str, message: str, path: str) -> UsageError:
@@ -57,24 +71,6 @@ def _wrong_arity(name: str, message: str, path: str) -> UsageError:
 
 def _meant(near: list[str]) -> str | None:
     return f"did you mean {' or '.join(near)}?" if near else None
-
-
-def _starts_with(name: str, ctx: Any) -> list[str]:
-    """Options that `name` may be short for: abbreviations are refused, but understood."""
-    if not name.startswith("--") or len(name) < 4:
-        return []
-    known = [option for param in ctx.command.params for option in known_names(param)]
-    return sorted(option for option in known if option.startswith(name))
-
-
-def known_names(param: Any) -> list[str]:
-    """All spellings of a parameter; none for an argument."""
-    if param.param_type_name == "argument":
-        return []
-    flags = getattr(param, "flags", None)
-    if flags is not None:
-        return [name for flag in flags for name in flag.names]
-    return [*param.opts, *param.secondary_opts]
 
 
 def no_such_command(name: str, ctx: Any) -> UsageError:
@@ -104,6 +100,7 @@ def _bad_value(exc: Any, path: str) -> UsageError:
     if hasattr(exc, "param_type"):
         return UsageError(f"{label} is missing", cause=listed, hint=f"{path} --help")
     message = str(exc.message).rstrip(".")
+    message = message.replace("a valid int", "a whole number").replace("a valid float", "a number")
     given = _QUOTED.match(message)
     if choices and given:
         near = get_close_matches(given.group(2), choices, n=1)
