@@ -100,7 +100,8 @@ def _bad_value(exc: Any, path: str) -> UsageError:
     if hasattr(exc, "param_type"):
         return UsageError(f"{label} is missing", cause=listed, hint=f"{path} --help")
     message = str(exc.message).rstrip(".")
-    message = message.replace("a valid int", "a whole number").replace("a valid float", "a number")
+    message = re.sub(r"a valid int(eger)?\b", "a whole number", message)
+    message = message.replace("a valid float", "a number")
     given = _QUOTED.match(message)
     if choices and given:
         near = get_close_matches(given.group(2), choices, n=1)
