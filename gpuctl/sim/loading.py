@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gpuctl.errors import ConfigError
-from gpuctl.sim.scenario import GpuSpec, MigSpec, Place, Scenario, Steps, Workload
+from gpuctl.sim.scenario import GpuSpec, MigSpec, Place, Scenario, Sine, Steps, Workload
 
 DEFAULT_SCENARIO = "hk-night"
 SCENARIO_FOLDER = Path(__file__).parent / "scenarios"
@@ -126,6 +126,8 @@ def _workload_problems(workload: Workload) -> Iterator[str]:
         times = [level.until_seconds for level in shape.earlier]
         if times != sorted(times):
             yield f"{name}: the steps of its shape are not in the order of time"
+    if isinstance(shape, Sine) and shape.period_seconds <= 0:
+        yield f"{name}: period_seconds {shape.period_seconds:g} of its shape is not above 0"
 
 
 def _placement_problems(scenario: Scenario) -> Iterator[str]:

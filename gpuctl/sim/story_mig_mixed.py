@@ -102,7 +102,7 @@ def _on_mig_01() -> tuple[Workload, ...]:
 
 def _on_mig_02() -> tuple[Workload, ...]:
     return (
-        _pod("train/full-0", Place("mig-02", 0), 72.0, 48211, "training"),
+        _pod("train/full-0", Place("mig-02", 0), 72.0, 52224, "training"),
         _pod("prod/chat-0", Place("mig-02", 1), 31.0, 18210),
         _pod("prod/chat-1", Place("mig-02", 1), 22.0, 12044),
         _pod("dev/nb-3", Place("mig-02", 1), 0.0, 2048, "unknown"),
