@@ -23,10 +23,12 @@ _NONE: Callable[[HeatmapInstance], float | None] = lambda _: None  # noqa: E731
 class Figure:
     """A metric as the views show it: its words, its scale and where it is found.
 
-    `high` None means that the scale ends at the highest value shown.
+    `short` stands before the GPU's index at the head of a column. `high` None means that the
+    scale ends at the highest value shown.
     """
 
     metric: Metric
+    short: str
     title: str
     unit: str
     low: float
@@ -37,11 +39,21 @@ class Figure:
 
 _FIGURES: dict[Metric, Figure] = {
     "util": Figure(
-        "util", "utilization", "%", 0, 100, lambda g: g.utilization_pct, lambda i: i.utilization_pct
+        "util",
+        "GPU",
+        "utilization",
+        "%",
+        0,
+        100,
+        lambda g: g.utilization_pct,
+        lambda i: i.utilization_pct,
     ),
-    "mem": Figure("mem", "memory", "%", 0, 100, lambda g: g.memory_pct, lambda i: i.memory_pct),
+    "mem": Figure(
+        "mem", "mem", "memory", "%", 0, 100, lambda g: g.memory_pct, lambda i: i.memory_pct
+    ),
     "membw": Figure(
         "membw",
+        "bwd",
         "memory bandwidth",
         "%",
         0,
@@ -50,10 +62,17 @@ _FIGURES: dict[Metric, Figure] = {
         lambda i: i.memory_bandwidth_pct,
     ),
     "tensor": Figure(
-        "tensor", "tensor activity", "%", 0, 100, lambda g: g.tensor_pct, lambda i: i.tensor_pct
+        "tensor",
+        "tns",
+        "tensor activity",
+        "%",
+        0,
+        100,
+        lambda g: g.tensor_pct,
+        lambda i: i.tensor_pct,
     ),
-    "temp": Figure("temp", "temperature", "C", 20, 95, lambda g: g.temperature_c),
-    "power": Figure("power", "power", "W", 0, None, lambda g: g.power_w),
+    "temp": Figure("temp", "tmp", "temperature", "C", 20, 95, lambda g: g.temperature_c),
+    "power": Figure("power", "pwr", "power", "W", 0, None, lambda g: g.power_w),
 }
 
 
@@ -117,7 +136,7 @@ class Painter:
         # A colour or a glyph, never both: the number stands in the cell anyway.
         self._glyphs = glyphs and not screen.color_level
         self._dim = dim
-        self.cells = digits + marks + self._glyphs
+        self.cells = self.label_cells = digits + marks + self._glyphs
         self.blank = " " * self.cells
         self.unknown = UNKNOWN.rjust(digits + self._glyphs) + " " * marks
         self.lost = (LOST if self.cells >= len(LOST) else "xx").rjust(self.cells)
@@ -159,6 +178,7 @@ class WidePainter:
 
     def __init__(self, core: Painter) -> None:
         self._core = core
+        self.label_cells = core.cells
         self.cells = core.cells + _EXTRA
         self.blank = " " * self.cells
 

@@ -20,12 +20,11 @@ from gpuctl.render.heatmap_table import (
     mig_lines,
     node_line,
 )
-from gpuctl.render.screen import NOTHING, Piece, Screen, flow, plain
+from gpuctl.render.screen import NOTHING, SMALL, Piece, Screen, finished, flow, plain
 
 _BESIDE_FROM = 120  # a screen at least this wide has the lists beside the cells
 _NARROWEST_LIST = 40
 _BESIDE_GAP = 3
-_SMALL = 16  # lines; on less, head and legend are kept short
 _LEAST_LIST = 2  # lines kept free below a table for what is hot and what is idle
 _INSTANCES = "MIG lines: profile#id utilization/memory %"
 _NO_INSTANCES = "MIG instances left out: see --by-mig"
@@ -49,7 +48,7 @@ def heatmap_lines(
     """
     grid = Grid(doc, metric)
     picture = _Picture(grid, screen, by_mig=by_mig, wide=wide_cells, dim=dim)
-    return [line.text.rstrip() for line in picture.lines()]
+    return finished(picture.lines(), picture.screen)
 
 
 class _Picture:
@@ -63,13 +62,9 @@ class _Picture:
         self.by_mig = by_mig
         self.wide = wide
         self.dim = dim
-        self.is_small = self.screen.height is not None and self.screen.height < _SMALL
+        self.is_small = self.screen.height is not None and self.screen.height < SMALL
 
     def lines(self) -> list[Piece]:
-        lines = self._chosen()
-        return lines if self.screen.height is None else lines[: self.screen.height]
-
-    def _chosen(self) -> list[Piece]:
         if not self.doc.items:
             return [*self._head(), *foot_lines(self.doc, self.screen)]
         layout = fitting_layout(self.grid, self.screen, wide=self.wide, dim=self.dim)
@@ -81,7 +76,7 @@ class _Picture:
         return [*head, *words_instead(self.doc, self.screen)]
 
     def _foot(self, *, compact: bool, notes: Sequence[str] = ()) -> list[Piece]:
-        foot = foot_lines(self.doc, self.screen)
+        foot = foot_lines(self.doc, self.screen, short=self.is_small)
         foot += legend_lines(
             self.doc,
             self.screen,
@@ -99,7 +94,7 @@ class _Picture:
     def _table(self, layout: Layout) -> list[Piece] | None:
         """The table with all nodes, or with the first ones where MIG lines are a must."""
         head = self._head()
-        notes = self._left_out(layout)
+        notes = self._notes(layout)
         foot = self._foot(compact=False, notes=notes)
         room = self._room([*head, *foot, NOTHING])
         left = layout.width(self.grid.column_count)
@@ -154,10 +149,14 @@ class _Picture:
             body += group
         return body, len(nodes)
 
-    def _left_out(self, layout: Layout) -> list[str]:
+    def _notes(self, layout: Layout) -> list[str]:
         notes = []
         if self.wide and not isinstance(layout.main, WidePainter):
             notes.append("wide cells left out: the screen is too narrow")
+        if isinstance(layout.main, WidePainter):
+            notes.append("behind each figure: memory used/total in GiB, temperature")
+        if layout.second is not None and self.grid.second.metric == "util":
+            notes.append("GPU: utilization in %")
         if layout.second is None and not isinstance(layout.main, WidePainter):
             second = self.grid.second.metric
             notes.append(f"{second} per GPU left out: widen the screen or see --metric {second}")

@@ -125,22 +125,23 @@ def _sentence(text: str, screen: Screen) -> list[Piece]:
 
 
 def summary_parts(summary: HeatmapSummary) -> list[str]:
-    """The cluster's figures in words: counts, spread, balance, coverage."""
-    counts = [
-        f"hot {summary.hot}",
-        f"idle {summary.idle}",
-        f"lost {summary.lost}",
-        f"unknown {summary.unknown}",
-        f"of {summary.gpus:,} GPUs",
+    """The cluster's figures as the parts of a sentence: counts, spread, balance, coverage."""
+    mig = f" (+{summary.hot_instances} MIG)" if summary.hot_instances else ""
+    spread = UNKNOWN if summary.spread_pct is None else f"{summary.spread_pct:.0f} points"
+    ratio = UNKNOWN if summary.balance_ratio is None else f"{summary.balance_ratio:.1f}x"
+    parts = [
+        f"{summary.gpus:,} {'GPU' if summary.gpus == 1 else 'GPUs'}:",
+        f"hot {summary.hot:,}{mig},",
+        f"idle {summary.idle:,},",
+        f"lost {summary.lost:,},",
+        f"unknown {summary.unknown:,};",
+        f"spread {spread},",
+        f"balance {ratio}",
     ]
-    if summary.hot_instances:
-        counts.insert(1, f"(+{summary.hot_instances} MIG)")
-    spread = "--" if summary.spread_pct is None else f"{summary.spread_pct:.0f} points"
-    ratio = "--" if summary.balance_ratio is None else f"{summary.balance_ratio:.1f}x"
-    rest = [f"spread {spread}", f"balance {ratio}"]
     if summary.coverage_pct is not None and summary.coverage_pct < 100:
-        rest.append(f"coverage {_below_100(summary.coverage_pct)} %")
-    return [" ".join(counts), *rest]
+        parts[-1] += ","
+        parts.append(f"coverage {_below_100(summary.coverage_pct)} %")
+    return parts
 
 
 def _below_100(percent: float) -> str:
@@ -148,10 +149,15 @@ def _below_100(percent: float) -> str:
     return f"{min(percent, 99.9):.1f}" if percent > 99 else f"{percent:.0f}"
 
 
-def foot_lines(doc: HeatmapDocument, screen: Screen) -> list[Piece]:
-    """Counts, spread, balance ratio and, when it is not full, coverage."""
-    counts, *rest = summary_parts(doc.summary)
-    return flow([strong(counts, screen), *map(plain, rest)], screen.width)
+def foot_lines(doc: HeatmapDocument, screen: Screen, *, short: bool = False) -> list[Piece]:
+    """Counts, spread, balance ratio and, when it is not full, coverage.
+
+    `short` leaves out the number of GPUs and abbreviates points.
+    """
+    parts = summary_parts(doc.summary)
+    if short:
+        parts = [part.replace(" points", " pt") for part in parts[1:]]
+    return flow([strong(part, screen) for part in parts], screen.width, gap=" ")
 
 
 def verdict_words(doc: HeatmapDocument) -> tuple[str, str]:

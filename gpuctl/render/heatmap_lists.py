@@ -147,7 +147,7 @@ def _hot_lines(
         shown = list(spots[: max(1, most - 1)])
         rest = len(spots) - len(shown)
     if most == 1 and rest:
-        return [_hot_line(shown[0], 0, screen, room, and_more=f"and {rest:,} more hot")]
+        return [_hot_line(shown[0], 0, screen, room, and_more=f"+{rest:,} more")]
     longest = _LONGEST_ADDRESS if room is None else max(12, min(_LONGEST_ADDRESS, room // 2))
     names = [screen.shortened(screen.name(spot.address), longest) for spot in shown]
     cells = max((cell_width(name) for name in names), default=0)
@@ -164,8 +164,10 @@ def _hot_line(
         name = screen.name(spot.address)
         return f"{name}  {facts}  {_who(spot.workloads, screen, None)}"
     if and_more:
-        left = max(8, room - len(facts) - len(and_more) - 4)
-        return f"{screen.shortened(screen.name(spot.address), left)}  {facts}  {and_more}"
+        # The only line there is: every blank counts.
+        tail = " ".join(f"{load} % {spot.since} {and_more}".split())
+        left = max(8, room - len(tail) - 1)
+        return f"{screen.shortened(screen.name(spot.address), left)} {tail}"
     name = screen.shortened(screen.name(spot.address), cells)
     lead = f"{name}{' ' * (cells - cell_width(name))}  {facts}"
     left = room - cell_width(lead) - 2

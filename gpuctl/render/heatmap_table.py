@@ -135,18 +135,19 @@ def header_line(grid: Grid, layout: Layout) -> Piece:
     """Names of the columns."""
     labels = [str(i) for i in grid.indices or range(grid.column_count)]
     text = pad("NODE", layout.name)
-    for prefix, block in (("GPU", layout.main), (grid.second.metric, layout.second)):
-        if block is not None:
-            text += " " + "".join(
-                _label(prefix, label, block.cells) + layout.gap for label in labels
-            )
+    blocks = ((grid.figure.short, layout.main), (grid.second.short, layout.second))
+    for prefix, block in blocks:
+        if block is None:
+            continue
+        room = block.label_cells if layout.gap else block.label_cells - 1
+        heads = [prefix + label if len(prefix + label) <= room else label for label in labels]
+        if len(prefix + labels[0]) <= block.label_cells:
+            # Where the others are bare numbers, the first one says what they are.
+            heads[0] = prefix + labels[0]
+        text += " " + "".join(
+            head.rjust(block.label_cells).ljust(block.cells) + layout.gap for head in heads
+        )
     return plain(text + " mean spread")
-
-
-def _label(prefix: str, index: str, cells: int) -> str:
-    whole = prefix + index
-    # A column may touch the next one: leave a blank between two labels.
-    return (whole if len(whole) < cells or len(whole) == cells == 4 else index).rjust(cells)
 
 
 def node_line(grid: Grid, screen: Screen, layout: Layout, load: NodeLoad) -> Piece:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpuctl.model.durations import format_duration
@@ -13,10 +13,11 @@ from gpuctl.render.heatmap_frame import (
     cluster_words,
     frame_head,
     shade_legend,
+    small_head,
     source_words,
     time_words,
 )
-from gpuctl.render.screen import Piece, Screen, flow, plain
+from gpuctl.render.screen import SMALL, Piece, Screen, finished, flow, plain
 from gpuctl.render.tables import Cell
 from gpuctl.render.terminal import cell_width, pad
 
@@ -80,16 +81,16 @@ def track_name(series: HistorySeries) -> str:
 
 def history_lines(doc: HistoryDocument, screen: Screen) -> list[str]:
     """The lines of the view that fits `screen`, without line ends; the hottest rows come first."""
-    if screen.width is None:
-        # Without a terminal there is no height to keep to either.
-        return _drawn(doc, screen, None)
-    return _drawn(doc, screen, screen.height)
+    # Without a terminal there is no height to keep to either.
+    height = None if screen.width is None else screen.height
+    return finished(_drawn(doc, screen, height), replace(screen, height=height))
 
 
-def _drawn(doc: HistoryDocument, screen: Screen, height: int | None) -> list[str]:
-    head = history_head(doc, screen)
+def _drawn(doc: HistoryDocument, screen: Screen, height: int | None) -> list[Piece]:
+    is_small = height is not None and height < SMALL
+    head = history_head(doc, screen, is_small=is_small)
     if not doc.items or not doc.times:
-        return _texts([*head, *_sentence("No GPU had any value in this time.", screen)], height)
+        return [*head, *_sentence("No GPU had any value in this time.", screen)]
     figure = figure_of(doc.metric)
     scale = scale_of(figure, (value for series in doc.items for value in series.values))
     names = [cell_width(screen.name(track_name(series))) for series in doc.items]
@@ -104,9 +105,10 @@ def _drawn(doc: HistoryDocument, screen: Screen, height: int | None) -> list[str
     legend = [
         shade_legend(screen, figure, scale, dots=True),
         plain(f"{missing} no value"),
-        plain(f"a column is {format_duration(doc.step_seconds * merged)}"),
     ]
-    if merged > 1:
+    if not is_small:
+        legend.append(plain(f"a column is {format_duration(doc.step_seconds * merged)}"))
+    if merged > 1 and not is_small:
         legend.append(plain(f"the highest of {merged} steps"))
     foot = [*_axis(doc, name_cells, merged), *flow(legend, screen.width)]
     shown = rows
@@ -116,20 +118,21 @@ def _drawn(doc: HistoryDocument, screen: Screen, height: int | None) -> list[str
     painter = DotPainter(screen, scale)
     title = plain(f"{pad('GPU', name_cells)} {' ' * len(rows[0].values)}  min  max  now")
     body = [_row(row, name_cells, painter, missing, screen) for row in shown]
-    return _texts([*head, title, *body, *foot], height)
-
-
-def _texts(lines: Sequence[Piece], height: int | None) -> list[str]:
-    return [line.text.rstrip() for line in (lines if height is None else lines[:height])]
+    return [*head, title, *body, *foot]
 
 
 def _sentence(text: str, screen: Screen) -> list[Piece]:
     return flow([plain(word) for word in text.split()], screen.width, gap=" ")
 
 
-def history_head(doc: HistoryDocument, screen: Screen) -> list[Piece]:
-    """Context, source, what is shown, and from when to when."""
+def history_head(doc: HistoryDocument, screen: Screen, *, is_small: bool = False) -> list[Piece]:
+    """Context, source, what is shown, and from when to when; on a small screen without times."""
     figure = figure_of(doc.metric)
+    if is_small:
+        cluster = cluster_words(doc.context, doc.cluster)
+        source = source_words(doc.source, simulated=doc.simulated)
+        shown = f"{doc.metric} {figure.unit}"
+        return [small_head(cluster, source, shown, screen, dim=False)]
     span = f"{time_words(doc.times[0])} to {time_words(doc.times[-1])}" if doc.times else "no time"
     facts = [
         f"{figure.title} in {figure.unit}",

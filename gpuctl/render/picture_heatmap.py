@@ -45,7 +45,7 @@ def heatmap_svg(doc: HeatmapDocument, *, metric: Metric) -> str:
 def picture_label(doc: HeatmapDocument, figure: Figure) -> str:
     """What the picture is, and its main figures, in a sentence."""
     simulated = "simulated " if doc.simulated else ""
-    return f"Heat map of {simulated}GPU {figure.title}: {', '.join(summary_parts(doc.summary))}"
+    return f"Heat map of {simulated}GPU {figure.title}: {' '.join(summary_parts(doc.summary))}"
 
 
 def picture_facts(doc: HeatmapDocument) -> list[str]:
@@ -125,7 +125,7 @@ class _Drawing:
             self.canvas.badge("SIMULATED")
         self.canvas.line(f"GPU heat map: {self.grid.figure.title}", bold=True, size=17)
         self._flow(picture_facts(self.doc), faint=True)
-        self._flow(summary_parts(self.doc.summary), bold=True)
+        self._flow(summary_parts(self.doc.summary), gap=" ", bold=True)
         self._lines(words_instead(self.doc, self.screen))
         self.canvas.y += 8
 

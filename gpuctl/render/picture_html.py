@@ -106,7 +106,7 @@ def heatmap_html(doc: HeatmapDocument, *, metric: Metric) -> str:
     grid, shades = Grid(doc, metric), Shades()
     title = f"GPU heat map: {grid.figure.title}"
     body = headline(title, picture_facts(doc), simulated=doc.simulated)
-    body.append(f'<p class="sum">{markup_text(" · ".join(summary_parts(doc.summary)))}</p>')
+    body.append(f'<p class="sum">{markup_text(" ".join(summary_parts(doc.summary)))}</p>')
     body += [
         f"<p>{markup_text(piece.text)}</p>" for piece in words_instead(doc, Screen(width=None))
     ]

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.render.terminal import cell_width, pad, sanitize, shorten_middle
+from gpuctl.render.terminal import cell_width, sanitize, shorten_middle
 
 RESET = "\x1b[0m"
+#: A screen of fewer lines than this gets a short head, foot and legend.
+SMALL = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,12 @@ def uncolored(text: str) -> str:
     return sanitize(text)
 
 
-def columns(texts: Sequence[str], cells: int, *, right: bool = True) -> str:
-    """Texts as columns of equal width."""
-    return "".join(pad(text, cells, right=right) for text in texts)
+def finished(lines: Sequence[Piece], screen: Screen) -> list[str]:
+    """The lines as text, none beyond the screen: on one too small for any view they are cut."""
+    width = screen.width
+    if width is None:
+        return [line.text.rstrip() for line in lines]
+    return [
+        (line if line.cells <= width else cut(line, width)).text.rstrip()
+        for line in lines[: screen.height]
+    ]

@@ -59,13 +59,19 @@ def a_gpu(
         "tensor_pct": (util or 0) / 4,
         "xid": None,
         "age_seconds": 7.0,
-        "allocated_slices": sum(int(i.profile[0]) for i in mig) if mig else None,
+        "allocated_slices": sum(_slices(i.profile) for i in mig) if mig else None,
         "total_slices": 7 if mig else None,
         "workloads": tuple(workloads) or tuple(w for i in mig for w in i.workloads),
         "tenants": tuple(Tenant(workload=w) for w in workloads),
         "mig": tuple(mig),
     }
     return HeatmapGpu(**{**values, **changes})
+
+
+def _slices(profile: str) -> int:
+    """Compute slices of `3g.40gb`; 0 for a profile that is none."""
+    digit = profile.partition("g.")[0]
+    return int(digit) if digit.isascii() and digit.isdigit() else 0
 
 
 def an_instance(
