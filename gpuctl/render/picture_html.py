@@ -36,11 +36,13 @@ p { margin: .2rem 0; } .faint { color: var(--faint); } .sum { font-weight: 700; 
 .sim { background: var(--alarm); color: var(--paper); padding: 0 .5em; border-radius: 3px; }
 .scroll { overflow-x: auto; } table { border-collapse: separate; border-spacing: 2px; }
 th { font-weight: 400; text-align: left; } thead th { text-align: center; color: var(--faint); }
+thead th:first-child { text-align: left; }
 tbody th { white-space: nowrap; padding-right: 1em; }
-td { text-align: right; padding: 0 .5em; white-space: nowrap; }
+td { text-align: right; padding: 0 .5em; white-space: nowrap; min-width: 2.2em;
+  -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 td.none { border: 1px dashed var(--edge); color: var(--faint); }
 td.hot, span.hot { outline: 2px solid var(--alarm); font-weight: 700; }
-td.gap { padding: 0 .4em; } td.text { text-align: left; white-space: normal; }
+td.gap { padding: 0 .4em; min-width: 0; } td.text { text-align: left; white-space: normal; }
 td.mig { text-align: left; white-space: normal; }
 td.mig span { padding: 0 .5em; margin-right: 4px; }
 td.step { padding: 0 .1em; min-width: .8em; text-align: center; font-size: .8em; }
