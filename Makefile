@@ -40,3 +40,10 @@ bench: venv
 fmt: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# What is generated and committed: completion scripts, JSON schemas, output shown in the README.
+.PHONY: generated
+generated: venv
+	$(BIN)/python -m gpuctl.model.schema
+	$(BIN)/python -m gpuctl.cli.completion completions
+	$(BIN)/python -m tests.readme --write

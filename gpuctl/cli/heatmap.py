@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 _MetricName = Literal["util", "mem", "membw", "tensor", "temp", "power"]
 _SortName = Literal["spread", "name", "util", "mem"]
 
-_AFTER_THE_DEMO = """
-This cluster is simulated. Next:
-  gpuctl --demo heatmap --watch               keys and all; q quits
-  gpuctl --demo heatmap --since 3h            GPU by time
-  gpuctl --demo heatmap --explain hk-gpu-03/1
-  gpuctl heatmap --prometheus-url URL         your own cluster
-  gpuctl config init                          keep its address"""
+_AFTER_THE_DEMO = (
+    "",
+    "This cluster is simulated. Next:",
+    "  gpuctl --demo heatmap --watch                 the same, live; q quits, ? lists the keys",
+    "  gpuctl --demo heatmap --since 3h              GPU by time",
+    "  gpuctl --demo heatmap --explain hk-gpu-03/1   the series behind one GPU's figures",
+    "  gpuctl heatmap --prometheus-url URL           your own cluster",
+    "  gpuctl config init                            a file that keeps its address",
+)
 
 _VIEW, _FILTERS, _TIME = "View", "Filters", "Time"
 
@@ -208,7 +210,8 @@ def _once(runtime: Runtime, world: World, view: View) -> ExitCode:
         runtime.output.warn(warning)
     _remember(runtime, world, snapshot)
     if snapshot.source.kind == "simulation" and runtime.options.output == "table":
-        runtime.output.info(_AFTER_THE_DEMO)
+        for line in _AFTER_THE_DEMO:
+            runtime.output.info(line)
     refuse_all_stale(snapshot)
     return _exit_code(doc, view)
 

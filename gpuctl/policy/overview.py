@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Literal
 
+from gpuctl.errors import shorten
 from gpuctl.model.gpu import Gpu, GpuState, MigInstance, memory_pct
 from gpuctl.model.heatmap import (
     HeatmapDocument,
@@ -181,7 +182,7 @@ def _warnings(
     if silent:
         known = len(set(snapshot.known_nodes) | {gpu.node for gpu in snapshot.gpus})
         warnings.append(
-            f"{len(silent)} of {known} nodes have no fresh GPU metrics: {_listed(silent)}"
+            f"{len(silent)} of {known} nodes have no fresh GPU metrics: {shorten(silent, 5)}"
         )
     stale = sum(gpu.state is GpuState.STALE for gpu in shown)
     if stale:
@@ -198,8 +199,3 @@ def _warnings(
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest

@@ -135,16 +135,28 @@ def _curl(url: str, batches: list[list[tuple[str, dict[str, str]]]]) -> None:
             raise RuntimeError("curl failed")
 
 
+_MEASURER = """
+import os, sys, time
+begun = time.perf_counter()
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ,
+                     file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
+_, status, usage = os.wait4(pid, 0)
+print(time.perf_counter() - begun, usage.ru_maxrss, os.waitstatus_to_exitcode(status))
+"""
+
+
 def _gpuctl(url: str, *words: str) -> tuple[float, float]:
-    """Seconds and peak memory (MiB) of the installed command, from start to end."""
+    """Seconds and peak memory (MiB) of the installed command, from start to end.
+
+    Started by a small process of its own: a child's peak begins at that of its parent.
+    """
     script = Path(sys.executable).parent / "gpuctl"
-    command = [str(script), "heatmap", "--prometheus-url", url, "--timeout", "5m",
+    command = [str(script), "-q", "heatmap", "--prometheus-url", url, "--timeout", "5m",
                "--request-timeout", "2m", *words]  # fmt: skip
-    begun = time.perf_counter()
-    with Path(os.devnull).open("wb") as nowhere:
-        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return time.perf_counter() - begun, usage.ru_maxrss / 1024
+    printed = subprocess.run(
+        [sys.executable, "-S", "-c", _MEASURER, *command], check=True, capture_output=True
+    )
+    seconds, peak_kib, code = printed.stdout.split()
+    if int(code) != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {code.decode()}")
+    return float(seconds), int(peak_kib) / 1024

@@ -40,7 +40,7 @@ def call(
     out, err = io.StringIO(), io.StringIO()
     code = main(
         list(words),
-        environ={"GPUCTL_CONFIG": "/dev/null", **(environ or {})},
+        environ={"GPUCTL_CONFIG": "/dev/null", "HOME": "/nonexistent", **(environ or {})},
         stdin=io.StringIO(stdin),
         stdout=out,
         stderr=err,
