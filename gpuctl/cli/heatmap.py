@@ -190,7 +190,8 @@ def _once(runtime: Runtime, world: World, view: View) -> ExitCode:
     from gpuctl.policy.overview import heatmap_document
 
     machine = runtime.options.output in ("json", "yaml", "csv", "wide")
-    details = machine or view.export is not None or view.metric not in ("util", "mem")
+    details = machine or view.wide_cells or view.export is not None
+    details = details or view.metric not in ("util", "mem")
     snapshot = world.observe(details=details or bool(view.selection.conditions))
     doc = heatmap_document(
         snapshot,

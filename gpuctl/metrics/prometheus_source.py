@@ -77,6 +77,8 @@ class PrometheusSource:
         max_age = self._max_age(want, found.interval_seconds)
         cleaner = Cleaner(self._names, self._rules, now=found.now, max_age_seconds=max_age)
         cleaned = cleaner.clean(found.samples, found.silent)
+        # A hundred thousand rows; the windows and the documents can use their memory.
+        found.samples.clear()
         if not any(gpu.state is not GpuState.LOST for gpu in cleaned.gpus):
             raise diagnosis.nothing_live(self._client, self._queries, cleaned.gpus, self._location)
         window = self._window(found, want)

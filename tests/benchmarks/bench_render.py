@@ -31,9 +31,10 @@ def best_ms(draw: Callable[[], object]) -> float:
     return min(times) * 1000
 
 
-def main() -> None:
+def views() -> dict[str, Callable[[], object]]:
+    """What is drawn, by name."""
     doc, past = a_cluster(1250, 8), a_history(1_000, 72)
-    views: dict[str, Callable[[], object]] = {
+    return {
         "every node in a line, truecolor": lambda: heatmap_lines(
             doc, Screen(width=140, color_level=16_777_216)
         ),
@@ -52,7 +53,10 @@ def main() -> None:
             past, Screen(width=140, color_level=256)
         ),
     }
-    for name, draw in views.items():
+
+
+def main() -> None:
+    for name, draw in views().items():
         sys.stdout.write(f"{name:<36} {best_ms(draw):7.1f} ms\n")
 
 
