@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+# A signal that comes just before a wait begins does not end that wait; the next one sees it.
+_SIGNAL_CHECK_SECONDS = 0.2
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -62,7 +65,10 @@ def _collect(
     results: dict[int, Result] = {}
     first: BaseException | None = None
     while workers:
-        index, result, failure = done.get()
+        try:
+            index, result, failure = done.get(timeout=_SIGNAL_CHECK_SECONDS)
+        except Empty:
+            continue
         if index < 0:
             workers -= 1
         elif failure is not None:
