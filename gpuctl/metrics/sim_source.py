@@ -26,6 +26,9 @@ from gpuctl.metrics.windows import (
 from gpuctl.model.gpu import Gpu, GpuState, MigInstance, Tenant
 from gpuctl.model.history import Metric
 from gpuctl.model.snapshot import Snapshot, Source
+from gpuctl.model.workload import Placement, Workload
+from gpuctl.sim.scenario import GpuSpec, Place
+from gpuctl.sim.scenario import Workload as SimWorkload
 from gpuctl.sim.world import SCRAPE_SECONDS, World
 
 _STREAK_STEP_SECONDS = 60.0
@@ -73,6 +76,8 @@ class SimSource:
             hot_above_pct=want.policy.hot_above,
             known_nodes=tuple(sorted(node.name for node in world.scenario.nodes)),
             gpus=tuple(self._inhabited(gpu) for gpu in gpus),
+            inventories=("simulation",),
+            workloads=tuple(self._workload(one, gpus) for one in world.workloads()),
             warnings=cleaned.warnings,
         )
 
@@ -141,7 +146,9 @@ class SimSource:
         if gpu.gpu is None or gpu.state is GpuState.LOST:
             return gpu
         mig = tuple(replace(instance, tenants=self._tenants(gpu, instance)) for instance in gpu.mig)
-        return replace(gpu, tenants=self._tenants(gpu, None), mig=mig)
+        spec = self._world.devices().get(Place(gpu.node, gpu.gpu))
+        slots = spec.slots if isinstance(spec, GpuSpec) else None
+        return replace(gpu, tenants=self._tenants(gpu, None), mig=mig, slots=slots)
 
     def _tenants(self, gpu: Gpu, instance: MigInstance | None) -> tuple[Tenant, ...]:
         device = gpu if instance is None else instance
@@ -150,3 +157,29 @@ class SimSource:
         )
         vms = (Tenant(workload=one.id, kind="vm") for one in here if one.kind == "vm")
         return (*device.tenants, *vms)
+
+    def _workload(self, one: SimWorkload, gpus: Sequence[Gpu]) -> Workload:
+        """What Kubernetes and Proxmox would tell of it; its load stays to be attributed."""
+        uuids = {(gpu.node, gpu.gpu): gpu.uuid for gpu in gpus}
+        return Workload(
+            id=one.id,
+            kind=one.kind,
+            workload_class=one.workload_class,
+            placements=tuple(
+                Placement(
+                    node=place.node,
+                    gpu=place.gpu,
+                    uuid=uuids.get((place.node, place.gpu), ""),
+                    mig_id=place.mig_id,
+                )
+                for place in one.placements
+            ),
+            owner=one.owner or "",
+            priority=one.priority if one.kind == "pod" else None,
+            evictable=None if one.evictable else False,
+            labels=one.labels,
+            tags=one.tags,
+            memory_mib=one.memory_mib,
+            ram_mib=one.ram_mib,
+            live_migratable=one.live_migratable if one.kind == "vm" else None,
+        )

@@ -87,6 +87,9 @@ class Gpu(Struct, frozen=True, kw_only=True):
 
     `hot_for_seconds` says how long utilization has been over the snapshot's `hot_above_pct`
     without a break, up to the history that was asked for (`hot_for_capped`).
+
+    `slots` is how many workloads may share the card (time-slicing or MPS replicas), None where
+    nothing tells.
     """
 
     node: str
@@ -111,6 +114,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     hot_for_capped: bool = False
     allocated_slices: int | None = None
     total_slices: int | None = None
+    slots: int | None = None
     tenants: tuple[Tenant, ...] = ()
     mig: tuple[MigInstance, ...] = ()
 

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpuctl.model.gpu import Gpu
+from gpuctl.model.workload import Workload
 
 SCHEMA = "gpuctl/v1"
 
@@ -27,7 +28,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     sample was called stale. `window_seconds` is the length of the window behind each GPU's
     `window`; None when the source has only one moment, and then neither hot nor idle can be
     judged. `hot_above_pct` is the mark behind `hot_for_seconds`. `known_nodes` are the nodes
-    that had GPU metrics within the last hour, silent ones included.
+    that had GPU metrics within the last hour, silent ones included. `inventories` names what told
+    who runs where beyond the metrics' labels: without any, `workloads` is empty and the GPUs'
+    tenants are all that is known.
     """
 
     schema: Literal["gpuctl/v1"] = "gpuctl/v1"
@@ -44,4 +47,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     hot_above_pct: float | None = None
     known_nodes: tuple[str, ...] = ()
     gpus: tuple[Gpu, ...] = ()
+    inventories: tuple[Literal["kubernetes", "proxmox", "simulation"], ...] = ()
+    workloads: tuple[Workload, ...] = ()
     warnings: tuple[str, ...] = ()
