@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from gpuctl.files import replace_file
+
 USABLE_SECONDS = 600.0
 ROOT_CACHE = "/var/cache/gpuctl"
 _PREFIX = "nodes-"
@@ -93,20 +95,10 @@ def _newest(folder: str) -> str | None:
 
 
 def _is_ours(name: str) -> bool:
-    return name.startswith(_PREFIX) and not name.endswith(".tmp")
+    return name.startswith(_PREFIX)
 
 
 def _replace(folder: str, name: str, text: str) -> None:
     """Write the file whole or not at all: a shell may read it at this moment."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = os.path.join(folder, name)
-    draft = f"{path}.{os.getpid()}.tmp"
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(draft, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
+    replace_file(os.path.join(folder, name), text, mode=0o600)

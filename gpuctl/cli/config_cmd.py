@@ -29,7 +29,7 @@ def run_init(path: str | None, environ: Mapping[str, str], *, force: bool) -> st
 
     `path` is None for the user's own place.
     """
-    from gpuctl.config.edit import create_file, replace_file
+    from gpuctl.config.edit import create_file, replace_config
     from gpuctl.config.example import EXAMPLE
     from gpuctl.config.files import user_file
 
@@ -46,7 +46,7 @@ def run_init(path: str | None, environ: Mapping[str, str], *, force: bool) -> st
     except ConfigError as error:
         if not force or not isinstance(error.__cause__, FileExistsError):
             raise
-        replace_file(target, EXAMPLE, 0o600)
+        replace_config(target, EXAMPLE, 0o600)
     return target
 
 
@@ -64,7 +64,7 @@ def run_view(settings: Settings, now: datetime) -> ConfigDocument:
 
 def run_use_context(name: str, config: str | None, environ: Mapping[str, str]) -> bool:
     """Make `name` the current context of the file; False when it was. Raises ConfigError."""
-    from gpuctl.config.edit import context_names, replace_file, unknown_name, with_current_context
+    from gpuctl.config.edit import context_names, replace_config, unknown_name, with_current_context
     from gpuctl.config.inspection import require_file
 
     file = require_file(config, environ)
@@ -74,7 +74,7 @@ def run_use_context(name: str, config: str | None, environ: Mapping[str, str]) -
     changed = with_current_context(file, name)
     if changed == file.text:
         return False
-    replace_file(file.path, changed, 0o600 if file.mode is None else file.mode)
+    replace_config(file.path, changed, 0o600 if file.mode is None else file.mode)
     return True
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 from gpuctl.config.files import STDIN, RawFile
 from gpuctl.config.tree import compose
 from gpuctl.config.validate import dotted
 from gpuctl.errors import ConfigError
+from gpuctl.files import replace_file
 from gpuctl.model.config_file import nearest
 
 if TYPE_CHECKING:
@@ -106,46 +105,14 @@ def unknown_name(name: str, file: RawFile, known: tuple[str, ...]) -> ConfigErro
     )
 
 
-def replace_file(path: str, text: str, mode: int) -> None:
-    """Put `text` in the place of the file at `path` in one step: a crash leaves old or new.
-
-    A symbolic link stays one; its target is replaced. Owner and group are kept where the user may
-    do that. Raises ConfigError.
-    """
+def replace_config(path: str, text: str, mode: int) -> None:
+    """Put `text` in the place of the file at `path` in one step. Raises ConfigError."""
     if path == STDIN:
         raise ConfigError("the standard input can't be changed", hint="name a file with --config")
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    temporary: str | None = None
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".gpuctl-", dir=folder)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8"))
-            with contextlib.suppress(OSError):
-                status = os.stat(target)
-                os.fchown(file.fileno(), status.st_uid, status.st_gid)
-            os.fchmod(file.fileno(), mode)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-        temporary = None
-        _sync_folder(folder)
+        replace_file(path, text, mode=mode, keep_owner=True)
     except OSError as exc:
         raise cant_write(path, exc) from exc
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        # Some network file systems can't sync a folder; the file itself is safe by then.
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def create_file(path: str, text: str) -> None:

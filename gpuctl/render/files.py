@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 
 from gpuctl.errors import GpuctlError
+from gpuctl.files import replace_file
 
 
 def write_whole(path: str, text: str) -> None:
@@ -19,16 +19,7 @@ def write_whole(path: str, text: str) -> None:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             return
-        target = os.path.realpath(path)  # a link stays a link
-        draft = f"{target}.{os.getpid()}.tmp"
-        try:
-            with open(draft, "x", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(draft, target)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(draft)
-            raise
+        replace_file(path, text)
     except (OSError, ValueError) as exc:
         raise GpuctlError(
             f"can't write {path}",

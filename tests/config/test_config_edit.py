@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuctl.config.edit import context_names, create_file, replace_file, with_current_context
+from gpuctl.config.edit import context_names, create_file, replace_config, with_current_context
 from gpuctl.config.files import RawFile
 from gpuctl.errors import ConfigError
 
@@ -80,7 +80,7 @@ def test_a_replaced_file_keeps_its_mode_and_leaves_no_other(tmp_path: Path) -> N
     path = tmp_path / "config.yaml"
     path.write_text("old")
     path.chmod(0o640)
-    replace_file(str(path), "new\r\n", 0o640)
+    replace_config(str(path), "new\r\n", 0o640)
     assert path.read_bytes() == b"new\r\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert os.listdir(tmp_path) == ["config.yaml"]
@@ -90,7 +90,7 @@ def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
     target, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
     target.write_text("old")
     link.symlink_to(target)
-    replace_file(str(link), "new", 0o600)
+    replace_config(str(link), "new", 0o600)
     assert link.is_symlink()
     assert target.read_text() == "new"
 
@@ -98,15 +98,15 @@ def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
 def test_a_failed_replacement_leaves_the_old_file_and_no_debris(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(ConfigError, match="can't be written"):
-        replace_file(str(tmp_path / "taken"), "new", 0o600)
+        replace_config(str(tmp_path / "taken"), "new", 0o600)
     with pytest.raises(ConfigError, match="can't be written"):
-        replace_file(str(tmp_path / "absent" / "x"), "new", 0o600)
+        replace_config(str(tmp_path / "absent" / "x"), "new", 0o600)
     assert os.listdir(tmp_path) == ["taken"]
 
 
 def test_the_standard_input_can_not_be_replaced() -> None:
     with pytest.raises(ConfigError, match="standard input"):
-        replace_file("-", "new", 0o600)
+        replace_config("-", "new", 0o600)
 
 
 def test_a_created_file_is_private_whatever_the_umask(tmp_path: Path) -> None:
