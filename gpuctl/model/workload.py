@@ -30,6 +30,9 @@ class Workload(Struct, frozen=True, kw_only=True):
     - evictable: the annotation gpuctl.io/evictable; None where it is not set
     - load_pct: utilization of each of its devices that it causes, in percent of the device;
       `load_measured` when the exporter reports it per process
+    - load_error_pct: how far `load_pct` may be off, in points; 0 where it is measured
+    - load_basis: whether `load_pct` is a mean over the snapshot's window or the current value
+    - requested_slots: how many slots (time-slicing or MPS replicas) of each device it asked for
     - memory_mib: framebuffer it holds on each of its devices
     - ram_mib: memory to copy when a VM is live-migrated
     - live_migratable: whether the VM's GPU allows it; False for a raw passthrough device
@@ -47,6 +50,9 @@ class Workload(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     load_pct: float | None = None
     load_measured: bool = False
+    load_error_pct: float | None = None
+    load_basis: Literal["window", "now"] | None = None
+    requested_slots: int | None = None
     memory_mib: float | None = None
     ram_mib: float | None = None
     live_migratable: bool | None = None
