@@ -33,37 +33,54 @@ _LIMITS: dict[str, tuple[float, float]] = {
 _RATIOS = frozenset({names.ENGINE_ACTIVE, names.DRAM_ACTIVE, names.TENSOR})
 
 
-def reading(family: str, raw: float, *, scale: float = 1.0) -> float | str:
+def limits(family: str) -> tuple[float, float]:
+    """The lowest and the highest raw value of a family that can be real."""
+    return _LIMITS[family]
+
+
+def reading(family: str, raw: float) -> float | str:
     """The value of a sample in the model's unit, or why it is none.
 
     Ratios come out in percent, at most 100: values slightly over 1 exist and mean full
-    (NVIDIA/DCGM#152). `scale` multiplies the raw value first.
+    (NVIDIA/DCGM#152).
     """
     if math.isnan(raw):
         return "not a number"
     if raw >= _SMALLEST_BLANK:
         return "DCGM's blank value: no data"
-    value = raw * scale
     low, high = _LIMITS[family]
-    if not low <= value <= high:
+    if not low <= raw <= high:
         return f"outside {low:g}..{high:g}"
     if family in _RATIOS:
-        return min(100.0, round(value * 100, 4))
-    if family == names.MEMORY_TOTAL and value == 0:
+        return min(100.0, round(raw * 100, 4))
+    if family == names.MEMORY_TOTAL and raw == 0:
         return "a total of 0"
-    return value
+    return raw
 
 
-def ratio_named_scale(raw_values: Iterable[float]) -> float:
-    """What to multiply DCGM_FI_DEV_GPU_UTIL_RATIO by, judged from all its values of one job.
+def ratio_named_scale(raw_values: Iterable[float]) -> float | None:
+    """What a 1 of DCGM_FI_DEV_GPU_UTIL_RATIO has to be multiplied by, judged from other values.
 
     DCGM 4.6 gave this name to field 203, an integer per cent; 4.7 gives it to a new field that
-    is a ratio 0..1. Only fractions prove a ratio; when all values are 0 or 1 per cent is meant,
-    since a fleet of exact ratios is less likely than an idle one.
+    is a ratio 0..1. Above 1 it is per cent, a fraction is a ratio; without either, or with both,
+    a 1 may be 1 % or 100 % and the answer is None.
     """
-    fraction = False
+    percent = ratio = False
     for raw in raw_values:
-        if 1 < raw <= 100:
-            return 1.0
-        fraction = fraction or 0 < raw < 1
-    return 100.0 if fraction else 1.0
+        percent = percent or 1 < raw <= 100
+        ratio = ratio or 0 < raw < 1
+    if percent == ratio:
+        return None
+    return 1.0 if percent else 100.0
+
+
+def ratio_named_reading(raw: float, scale: float | None) -> float | str:
+    """Percent from one value of DCGM_FI_DEV_GPU_UTIL_RATIO, or why it is no reading.
+
+    `scale` (see ratio_named_scale) only matters for a 1: all other values tell what they are.
+    """
+    if raw == 1:
+        return "1 can mean 1 % or a ratio of 1 here" if scale is None else scale
+    if 0 < raw < 1:
+        return round(100 * raw, 4)
+    return reading(names.UTILIZATION, raw)

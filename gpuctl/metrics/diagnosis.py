@@ -42,8 +42,7 @@ def nothing_live(
 def _newest_age_seconds(client: PrometheusClient, queries: QuerySet) -> float | None:
     """Age of the newest utilization sample of the last day; None when there is none."""
     names = queries.names.of_families(n.UTILIZATION, n.ENGINE_ACTIVE)
-    selector = f"{{{queries.selector}}}" if queries.selector else ""
-    times = " or ".join(f"max_over_time(timestamp({name}{selector})[1d:5m])" for name in names)
+    times = " or ".join(f"max_over_time(timestamp({queries.one(name)})[1d:5m])" for name in names)
     try:
         answer = client.instant(f"time() - max({times})")
     except GpuctlError:

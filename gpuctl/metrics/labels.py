@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from gpuctl.model.settings import LabelSettings
 
 Labels = Mapping[str, str]
+DeviceKey = tuple[str, str]
+"""Cluster (or "") and UUID."""
 
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "cluster": ("cluster",),
     "uuid": ("UUID", "uuid", "gpu_uuid"),
     "mig_id": ("GPU_I_ID", "gpu_i_id"),
-    "profile": ("GPU_I_PROFILE", "gpu_i_profile"),
+    "profile": ("GPU_I_PROFILE", "gpu_i_profile", "dra_mig_profile"),
     "gpu": ("gpu",),
     "device": ("device",),
     "model": ("modelName", "modelname", "model_name"),
@@ -26,7 +28,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "hostname": ("Hostname", "hostname"),
     "instance": ("instance",),
     "job": ("job",),
-    "replica": ("prometheus_replica", "replica"),
+    "replica": ("prometheus_replica", "replica", "__replica__"),
     "exported_pod": ("exported_pod",),
     "exported_namespace": ("exported_namespace",),
     "exported_container": ("exported_container",),
@@ -37,6 +39,13 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 _NODE_LABELS = ("node", "kubernetes_node", "nodename")
+
+# The 1.x names of the workload's labels. No scrape configuration moves them aside.
+_OLD_POD_LABELS = {
+    "pod_name": ("pod_namespace", "container_name"),
+}
+# DCGM's blank strings: `<<<NULL>>>`, `<<<NOT_FOUND>>>` and their like.
+_BLANK = "<<<"
 
 DEVICE_LABELS = ("cluster", "uuid", "mig_id", "profile")
 SOURCE_LABELS = ("job", "instance", "replica")
@@ -104,12 +113,34 @@ class LabelRules:
         return cls(settings=settings, spellings=spellings)
 
     def get(self, labels: Labels, key: str) -> str | None:
-        """A label under any of its spellings. An empty label equals an absent one."""
+        """A label under any of its spellings. An empty or blank label equals an absent one."""
         for spelling in self.spellings[key]:
             value = labels.get(spelling)
-            if value:
+            if value and not value.startswith(_BLANK):
                 return value
         return None
+
+    def device_key(self, labels: Labels) -> DeviceKey | None:
+        """Cluster (or "") and UUID of the card; None when the labels name no card.
+
+        Where relabelling dropped the UUID, `NODE#INDEX` is the next best identity.
+        """
+        cluster = self.get(labels, "cluster") or ""
+        uuid = self.get(labels, "uuid")
+        if uuid is not None:
+            return (cluster, uuid)
+        index = self.get(labels, "gpu") or self.get(labels, "device")
+        return None if index is None else (cluster, f"{self.node(labels) or '?'}#{index}")
+
+    def mig_id(self, labels: Labels) -> int | None:
+        """DCGM's id of the MIG instance; None for a whole card."""
+        text = self.get(labels, "mig_id")
+        return int(text) if text is not None and text.isdecimal() else None
+
+    def source(self, labels: Labels) -> tuple[str | None, str | None, str | None]:
+        """Which target, and which of two replicas, a sample came through."""
+        get = self.get
+        return (get(labels, "job"), get(labels, "instance"), get(labels, "replica"))
 
     def names(self, *keys: str) -> tuple[str, ...]:
         """All spellings of some labels, for a `by (...)` clause."""
@@ -126,36 +157,48 @@ class LabelRules:
         is a loopback name or the exporter's own pod; `instance` without its port. An exporter's
         pod name or a loopback address is used only when there is nothing better.
         """
-        name = self._node(labels)
-        return None if name is None else self.settings.node_map.get(name, name)
+        return self.named_node(labels)[1]
 
-    def _node(self, labels: Labels) -> str | None:
+    def named_node(self, labels: Labels) -> tuple[int, str | None]:
+        """The node's name behind a rank: of two names for one node the lower rank is better."""
+        rank, name = self._node(labels)
+        return rank, None if name is None else self.settings.node_map.get(name, name)
+
+    def _node(self, labels: Labels) -> tuple[int, str | None]:
         weak: list[str] = []
-        for label in self.settings.node:
-            named = labels.get(label)
+        for rank, label in enumerate((*self.settings.node, *_NODE_LABELS, "Hostname")):
+            named = self._any_spelling(labels, label)
             if named and label == "instance":
                 named = without_port(named)
-            if named and not _is_weak(named, labels):
-                return named
+            if named and (label in _NODE_LABELS or not self._is_weak(named, labels)):
+                return rank, named
             if named:
                 weak.append(named)
-        for label in _NODE_LABELS:
-            named = labels.get(label)
-            if named:
-                return named
-        hostname = self.get(labels, "hostname")
-        if hostname:
-            if not _is_weak(hostname, labels):
-                return hostname
-            weak.append(hostname)
+        last = len(self.settings.node) + len(_NODE_LABELS) + 1
         instance = self.get(labels, "instance")
         if instance:
             host = without_port(instance)
             if not _LOOPBACK.match(host):
-                return self.settings.node_map.get(instance, host)
+                return last, self.settings.node_map.get(instance, host)
             weak.append(host)
         # A pod's name at least tells two nodes apart; a loopback address does not.
-        return next((w for w in weak if not _LOOPBACK.match(w)), weak[0] if weak else None)
+        for name in weak:
+            if not _LOOPBACK.match(name):
+                return last + 1, name
+        return last + 2, weak[0] if weak else None
+
+    def _any_spelling(self, labels: Labels, label: str) -> str | None:
+        """A label by name: `Hostname` also finds `hostname`, what newer exporters call it."""
+        for key, spellings in self.spellings.items():
+            if label in spellings:
+                return self.get(labels, key)
+        return labels.get(label)
+
+    def _is_weak(self, name: str, labels: Labels) -> bool:
+        """Whether a host name can't name a node: loopback, or the exporter's pod."""
+        if _LOOPBACK.match(name) or looks_like_exporter_pod(name):
+            return True
+        return name == labels.get("pod")
 
     def workload(self, labels: Labels, *, exported: bool) -> WorkloadName | None:
         """Who uses the device, by one sample's labels.
@@ -163,24 +206,40 @@ class LabelRules:
         `exported`: the sample's scrape job moves the exporter's own pod labels aside
         (`honor_labels: false`), so that plain `pod` names the exporter.
         """
-        pod = self.get(labels, "exported_pod")
+        mode = self.settings.workload
+        pod = self.get(labels, "exported_pod") if mode != "plain" else None
         if pod:
             return WorkloadName(
                 self.get(labels, "exported_namespace") or "",
                 pod,
                 self.get(labels, "exported_container"),
             )
-        if not exported and self.settings.workload != "exported":
-            pod = self.get(labels, "pod")
-            container = self.get(labels, "container")
-            if pod and not _is_exporter(pod, container):
-                return WorkloadName(self.get(labels, "namespace") or "", pod, container)
+        if mode != "exported":
+            for spelling in self.spellings["pod"]:
+                if exported and spelling == "pod":
+                    continue
+                found = self._plain_workload(labels, spelling)
+                if found is not None:
+                    return found
         hpc_job = self.get(labels, "hpc_job")
         return WorkloadName("", f"job/{hpc_job}", None, kind="job") if hpc_job else None
 
+    def _plain_workload(self, labels: Labels, spelling: str) -> WorkloadName | None:
+        """The pod that one label names with those beside it, unless that is the exporter."""
+        pod = labels.get(spelling)
+        if not pod or pod.startswith(_BLANK):
+            return None
+        if spelling in _OLD_POD_LABELS:
+            namespace, container = (labels.get(name) for name in _OLD_POD_LABELS[spelling])
+        else:
+            namespace, container = self.get(labels, "namespace"), self.get(labels, "container")
+        if _is_exporter(pod, container) or pod == self.get(labels, "hostname"):
+            return None
+        return WorkloadName(namespace or "", pod, container or None)
+
     def job_group(self, labels: Labels) -> tuple[str, str]:
         """Samples of one group are scraped alike: all of them honour labels or none does."""
-        return (labels.get("cluster", ""), labels.get("job", ""))
+        return (self.get(labels, "cluster") or "", self.get(labels, "job") or "")
 
     def exported_groups(self, samples: Iterable[Labels]) -> frozenset[tuple[str, str]]:
         """The groups in which `exported_pod` occurs."""
@@ -190,13 +249,6 @@ class LabelRules:
         return frozenset(
             self.job_group(labels) for labels in samples if any(labels.get(k) for k in keys)
         )
-
-
-def _is_weak(name: str, labels: Labels) -> bool:
-    """Whether a host name can't name a node: loopback, or the exporter's pod."""
-    if _LOOPBACK.match(name) or looks_like_exporter_pod(name):
-        return True
-    return name == labels.get("pod") and "dcgm" in name
 
 
 def _is_exporter(pod: str, container: str | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_SLICES = re.compile(r"(?:^|\.)(\d+)g\.")
+_SLICES = re.compile(r"(?:^|[^0-9A-Za-z])(\d+)g\.")
 
 
 def compute_slices(profile: str) -> int | None:
@@ -16,8 +16,9 @@ def compute_slices(profile: str) -> int | None:
 
 def total_slices(model: str | None) -> int:
     """Compute slices of a card that can do MIG: 4 on A30 and RTX PRO 6000, 7 on all others."""
-    name = (model or "").upper()
-    return 4 if re.search(r"\bA30\b", name) or "RTX PRO 6000" in name else 7
+    # An option of the exporter puts dashes for the blanks.
+    name = (model or "").upper().replace("-", " ")
+    return 4 if re.search(r"\bA30X?\b", name) or "RTX PRO 6000" in name else 7
 
 
 def weighed(instances: Iterable[tuple[int | None, float | None]], slices: int) -> float | None:

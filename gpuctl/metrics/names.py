@@ -46,7 +46,7 @@ _BUILT_IN: Mapping[str, tuple[str, ...]] = {
 FAMILIES = tuple(_BUILT_IN)
 
 # Per cent in DCGM up to 4.6 in spite of the name, a ratio 0..1 from 4.7 on: see
-# `cleaning.ratio_named_scale`.
+# `bounds.ratio_named_scale`.
 RATIO_NAMED_UTILIZATION = frozenset({"DCGM_FI_DEV_GPU_UTIL_RATIO", "dcgm_fi_dev_gpu_util_ratio"})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,7 @@ from gpuctl.metrics.cleaning import PRESENCE, Cleaner, Trace
 from gpuctl.metrics.labels import LabelRules
 from gpuctl.metrics.names import RATIO_NAMED_UTILIZATION, MetricNames
 from gpuctl.metrics.past import history_families, history_series
-from gpuctl.metrics.queries import INTERVAL_MARK, QuerySet
+from gpuctl.metrics.queries import INTERVAL_MARK, INTERVAL_SECONDS, QuerySet
 from gpuctl.metrics.source import Explanation, History, Want, find_gpu
 from gpuctl.metrics.windows import (
     WHOLE,
@@ -24,6 +24,7 @@ from gpuctl.metrics.windows import (
     Values,
     grid_of,
     was_over_throughout,
+    window_samples,
     window_step_seconds,
     with_streaks,
     with_windows,
@@ -36,9 +37,11 @@ from gpuctl.model.settings import ContextSettings
 from gpuctl.model.snapshot import Snapshot, Source
 from gpuctl.model.urls import redact_url
 
-# An estimate of the scrape interval above this is not believed: a Prometheus that has just
-# started has few samples an hour and would make everything look fresh.
-_LONGEST_INTERVAL_SECONDS = 60.0
+# An estimate of the scrape interval above this is not believed: twice as much is the server's
+# look-back, and a gap in all series would make everything look fresh.
+_LONGEST_INTERVAL_SECONDS = 150.0
+# A sample stands for a step of the window for two scrapes and a bit, and never for less than this.
+_STANDS_AT_LEAST_SECONDS = 90.0
 _SKEW_WORTH_A_WARNING_SECONDS = 30.0
 _STREAKS_AT_MOST = 1000
 
@@ -50,10 +53,10 @@ class _Round:
     samples: list[Sample]
     silent: list[Sample]
     present: frozenset[str]
-    ratio_scale: float
+    one_means: float | None
     interval_seconds: float | None
     now: float
-    asked_at: float
+    skew_seconds: float
     warnings: list[str]
 
 
@@ -66,14 +69,16 @@ class PrometheusSource:
         self._clock = clock
         self._names = MetricNames.of(settings.metrics.aliases)
         self._rules = LabelRules.of(settings.labels)
-        self._queries = QuerySet(self._names, self._rules, settings.prometheus.selector)
+        self._queries = QuerySet.of(self._names, self._rules, settings.prometheus.selector)
 
     def close(self) -> None:
         self._client.close()
 
     def read(self, want: Want) -> Snapshot:
         """The cluster now: four instant queries at once, then the window, then hot streaks."""
-        found = self._ask(want)
+        return self._observed(self._ask(want), want)
+
+    def _observed(self, found: _Round, want: Want) -> Snapshot:
         max_age = self._max_age(want, found.interval_seconds)
         cleaner = Cleaner(self._names, self._rules, now=found.now, max_age_seconds=max_age)
         cleaned = cleaner.clean(found.samples, found.silent)
@@ -81,10 +86,9 @@ class PrometheusSource:
         found.samples.clear()
         if not any(gpu.state is not GpuState.LOST for gpu in cleaned.gpus):
             raise diagnosis.nothing_live(self._client, self._queries, cleaned.gpus, self._location)
-        window = self._window(found, want)
+        window = self._window(found, cleaned.gpus, want)
         gpus = with_windows(cleaned.gpus, window)
         gpus = self._streaks(gpus, found, want)
-        skew = found.asked_at - found.now
         ages = [gpu.age_seconds for gpu in gpus if gpu.age_seconds is not None]
         return Snapshot(
             taken_at=datetime.fromtimestamp(found.now, UTC),
@@ -92,19 +96,22 @@ class PrometheusSource:
             scrape_interval_seconds=found.interval_seconds,
             metrics_age_seconds=min(ages, default=None),
             max_age_seconds=max_age,
-            clock_skew_seconds=round(skew, 3),
+            clock_skew_seconds=round(found.skew_seconds, 3),
             window_seconds=window.seconds,
             hot_above_pct=want.policy.hot_above,
             known_nodes=tuple(sorted({gpu.node for gpu in gpus})),
             gpus=tuple(gpus),
             warnings=tuple(
-                dict.fromkeys([*found.warnings, *cleaned.warnings, *_skew_warning(skew)])
+                dict.fromkeys(
+                    [*found.warnings, *cleaned.warnings, *_skew_warning(found.skew_seconds)]
+                )
             ),
         )
 
     def history(self, metric: Metric, span: timedelta, step: timedelta, want: Want) -> History:
         """One figure of every device over the last `span`."""
-        snapshot = self.read(want)
+        found = self._ask(want)
+        snapshot = self._observed(found, want)
         end = snapshot.taken_at.timestamp()
         start = end - span.total_seconds()
         count = math.floor(span / step) + 1
@@ -117,13 +124,16 @@ class PrometheusSource:
             return answer
 
         cards: dict[DeviceId, Values] = {}
+        places = _without_uuid(snapshot.gpus)
         for families in history_families(metric):
             if metric == "util":
                 names = frozenset(self._names.of_families(*families))
-                query = self._queries.utilization_over_time(names)
+                query = self._queries.utilization_over_time(
+                    names, one_means=found.one_means, places=places
+                )
             else:
-                query = self._queries.figure_over_time(families)
-            grid = self._grid(over_time(query), start, seconds, count)
+                query = self._queries.figure_over_time(families, places=places)
+            grid = self._grid(over_time(query), snapshot.gpus, start, seconds, count)
             # The first family that knows a device speaks for it.
             cards = {**grid.values, **cards}
         grid = Grid(start=start, step=seconds, count=count, values=cards)
@@ -149,8 +159,9 @@ class PrometheusSource:
             max_age_seconds=snapshot.max_age_seconds or 0.0,
             trace=trace,
         )
-        here = [s for s in _presence(times) if self._rules.get(s.labels, "uuid") == card.uuid]
-        cleaner.clean([*here, *_named(answer)])
+        key = (card.cluster or "", card.uuid)
+        known = [*_presence(times), *_named(answer)]
+        cleaner.clean(s for s in known if self._rules.device_key(s.labels) == key)
         return Explanation(card, snapshot, trace, notes=tuple(answer.warnings))
 
     # -- asking -------------------------------------------------------------------------------
@@ -166,6 +177,7 @@ class PrometheusSource:
             }
         )
         now = _evaluated_at(answers.values(), local_now)
+        answered_at = self._clock.now().timestamp()
         utilization = list(_named(answers["utilization"]))
         ratios = [s.value for s in utilization if s.name in RATIO_NAMED_UTILIZATION]
         return _Round(
@@ -176,10 +188,10 @@ class PrometheusSource:
                 if INTERVAL_MARK not in series.metric
             ],
             present=frozenset(s.name for s in utilization),
-            ratio_scale=ratio_named_scale(ratios),
+            one_means=ratio_named_scale(ratios),
             interval_seconds=_interval(answers["silent"]),
             now=now,
-            asked_at=local_now,
+            skew_seconds=_skew(now, local_now, answered_at),
             warnings=[
                 f"Prometheus: {text}" for answer in answers.values() for text in answer.warnings
             ],
@@ -189,35 +201,61 @@ class PrometheusSource:
     def _max_age(want: Want, interval_seconds: float | None) -> float:
         return max(want.max_age.total_seconds(), 2 * (interval_seconds or 0.0))
 
-    def _window(self, found: _Round, want: Want) -> Grid:
-        step = window_step_seconds(want.policy.hot_for)
-        count = max(1, round(want.policy.hot_for.total_seconds() / step)) + 1
+    def _window(self, found: _Round, gpus: Sequence[Gpu], want: Want) -> Grid:
+        interval = found.interval_seconds or 0.0
+        step = window_step_seconds(want.policy.hot_for, interval)
+        count = window_samples(want.policy.hot_for, step)
         start = found.now - (count - 1) * step
-        query = self._queries.utilization_over_time(found.present, ratio_scale=found.ratio_scale)
+        query = self._queries.utilization_over_time(
+            found.present,
+            one_means=found.one_means,
+            younger_than=max(_STANDS_AT_LEAST_SECONDS, 2.5 * interval),
+            places=_without_uuid(gpus),
+        )
         if not query:
             return Grid(start=start, step=step, count=count, values={})
         answer = self._client.range(query, start, found.now, step)
         found.warnings.extend(f"Prometheus: {text}" for text in answer.warnings)
-        return self._grid(answer, start, step, count)
+        return self._grid(answer, gpus, start, step, count)
 
     def _streaks(self, gpus: list[Gpu], found: _Round, want: Want) -> list[Gpu]:
         """For how long each GPU that is hot over the window has been so."""
-        hot = [gpu.uuid for gpu in gpus if was_over_throughout(gpu, want.policy)]
+        hot = [gpu for gpu in gpus if was_over_throughout(gpu, want.policy)][:_STREAKS_AT_MOST]
         if not hot:
             return gpus
         step = 60.0 if len(hot) <= 200 else 300.0
         count = round(want.streak_history.total_seconds() / step) + 1
         start = found.now - (count - 1) * step
+        places = _without_uuid(hot)
         query = self._queries.utilization_over_time(
-            found.present, ratio_scale=found.ratio_scale, uuids=hot[:_STREAKS_AT_MOST]
+            found.present,
+            one_means=found.one_means,
+            uuids=() if places else [gpu.uuid for gpu in hot],
+            places=places,
         )
         answer = self._client.range(query, start, found.now, step)
-        return with_streaks(gpus, self._grid(answer, start, step, count), want.policy)
+        found.warnings.extend(f"Prometheus: {text}" for text in answer.warnings)
+        return with_streaks(gpus, self._grid(answer, gpus, start, step, count), want.policy)
 
-    def _grid(self, answer: MatrixAnswer, start: float, step: float, count: int) -> Grid:
+    def _grid(
+        self, answer: MatrixAnswer, gpus: Iterable[Gpu], start: float, step: float, count: int
+    ) -> Grid:
+        """The values of the devices that exist now, on an even grid.
+
+        A series of an earlier instance whose id was used again is not the present one's past.
+        """
+        profiles = {
+            (gpu.cluster or "", gpu.uuid, instance.id): instance.profile
+            for gpu in gpus
+            for instance in gpu.mig
+        }
+
         def points() -> Iterable[tuple[DeviceId, float, float]]:
             for series in answer.series:
                 device = self._device(series.metric)
+                profile = self._rules.get(series.metric, "profile")
+                if device is None or profile not in (None, profiles.get(device, profile)):
+                    continue
                 family = self._names.family_of.get(series.metric.get("__name__", ""))
                 for at, raw in series.values:
                     value = raw if family is None else reading(family, raw)
@@ -226,13 +264,25 @@ class PrometheusSource:
 
         return grid_of(points(), start=start, step=step, count=count)
 
-    def _device(self, labels: Mapping[str, str]) -> DeviceId:
-        mig = self._rules.get(labels, "mig_id")
-        return (
-            labels.get("cluster", ""),
-            self._rules.get(labels, "uuid") or "?",
-            int(mig) if mig is not None and mig.isdigit() else WHOLE,
-        )
+    def _device(self, labels: Mapping[str, str]) -> DeviceId | None:
+        key = self._rules.device_key(labels)
+        if key is None:
+            return None
+        mig_id = self._rules.mig_id(labels)
+        return (*key, WHOLE if mig_id is None else mig_id)
+
+
+def _without_uuid(gpus: Iterable[Gpu]) -> bool:
+    """Whether some cards are known by their place only."""
+    return any("#" in gpu.uuid for gpu in gpus)
+
+
+def _skew(now: float, asked_at: float, answered_at: float) -> float:
+    """How far this machine's clock is ahead of the server's, at least.
+
+    A server that takes its time evaluates at any moment between question and answer.
+    """
+    return max(0.0, asked_at - now) + min(0.0, answered_at - now)
 
 
 def _evaluated_at(answers: Iterable[VectorAnswer], local_now: float) -> float:
@@ -242,10 +292,10 @@ def _evaluated_at(answers: Iterable[VectorAnswer], local_now: float) -> float:
 
 
 def _interval(answer: VectorAnswer) -> float | None:
-    """The median scrape interval, from the number of samples that one series has in an hour."""
+    """The median scrape interval, from the number of samples that a series has in a while."""
     for series in answer.series:
         if INTERVAL_MARK in series.metric and series.value > 0:
-            interval = 3600 / series.value
+            interval = INTERVAL_SECONDS / series.value
             return round(interval, 1) if interval <= _LONGEST_INTERVAL_SECONDS else None
     return None
 

@@ -6,6 +6,7 @@ breaks a window nor fakes one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -58,12 +59,23 @@ def grid_of(
     return Grid(start=start, step=step, count=count, values=values)
 
 
-def window_step_seconds(window: timedelta) -> float:
-    """Spacing of the samples that judge a window: a tenth of it, 1 s to 30 s.
+def window_step_seconds(window: timedelta, interval_seconds: float = 0.0) -> float:
+    """Spacing of the samples that judge a window.
 
-    dcgm-exporter reads the GPU every 30 s by default, so a finer grid repeats its readings.
+    A tenth of it, 1 s to 30 s, since dcgm-exporter reads the GPU every 30 s by default and a finer
+    grid repeats its readings; never finer than the scrapes, which would be repeated as well, and
+    never more than 1000 samples.
     """
-    return max(1.0, min(30.0, window.total_seconds() / 10))
+    seconds = window.total_seconds()
+    return max(1.0, min(30.0, seconds / 10), seconds / 1000, interval_seconds)
+
+
+def window_samples(window: timedelta, step_seconds: float) -> int:
+    """How many samples judge a window: at least three, though a short one grows longer by that.
+
+    Two scrapes are no proof of "all the time".
+    """
+    return max(2, math.ceil(window.total_seconds() / step_seconds - 1e-9)) + 1
 
 
 def stats(values: Values, *, step: float) -> WindowStats | None:
