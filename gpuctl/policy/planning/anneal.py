@@ -1,0 +1,253 @@
+"""Simulated annealing over whole plans, in a fixed number of steps.
+
+The spread is a difference of two extremes: narrowing it takes several moves that buy nothing until
+the last one is made. So the search sees a softened spread instead: the mean of the `width` highest
+levels minus that of the `width` lowest, with the width falling to one as it cools. Only what the
+exact objective approves is remembered as the best plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+
+from gpuctl.policy.planning.objective import Objective
+from gpuctl.policy.planning.state import State
+
+# Chance is a multiplicative generator of our own: the same plan on every machine and release.
+_MULTIPLIER, _MODULUS = 48271, 2**31 - 1
+# How much worse a step may be, in units of temperature, by a uniform draw of 1,024.
+_PATIENCE = tuple(-log((draw + 0.5) / 1024) for draw in range(1024))
+_STEPS_PER_BAND = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Cooling:
+    """How long, how hot at the start and at the end (in units of the objective), how soft."""
+
+    steps: int
+    start: float
+    end: float
+    width: int
+
+
+class Annealer:
+    """Searches around a state, which it leaves at wherever the walk ended."""
+
+    def __init__(
+        self, state: State, objective: Objective, gpus: Sequence[int], items: Sequence[int]
+    ) -> None:
+        index = state.index
+        self.state, self.objective = state, objective
+        self.items = list(items)
+        self.levels = [gpu for gpu in gpus if index.gpus[gpu].balance]
+        self.devices = [
+            device
+            for gpu in gpus
+            for device in index.gpu_devices[gpu]
+            if not index.devices[device].cordoned
+        ]
+        self.sources = [device for gpu in gpus for device in index.gpu_devices[gpu]]
+        self.ceiling = [0.0] * len(index.gpus)
+        self.floor = [0.0] * len(index.gpus)
+        self.slope = [0.0] * len(index.gpus)
+        self.rank_of = dict.fromkeys(self.items)
+        self.random = 1
+        self.best_key = objective.key(state)
+        self.best = state.targets()
+
+    def run(self, cooling: Cooling, seed: int) -> None:
+        """One walk from the state as it is; `best` and `best_key` know the best plan seen."""
+        self.random = seed % (_MODULUS - 1) + 1
+        self._residents()
+        rounds = max(1, cooling.steps // _STEPS_PER_BAND)
+        ratio = (cooling.end / cooling.start) ** (1 / rounds)
+        temperature = cooling.start
+        for number in range(rounds):
+            left = 1 - number / rounds
+            self._soften(max(1, min(round(cooling.width * left), len(self.levels) // 2)))
+            self._walk(_STEPS_PER_BAND, temperature)
+            temperature *= ratio
+
+    def _residents(self) -> None:
+        self.on: dict[int, list[int]] = {device: [] for device in self.sources}
+        for item in self.items:
+            self.on.setdefault(self.state.at[item], []).append(item)
+
+    def _soften(self, width: int) -> None:
+        """Draw the band anew: loads beyond it, at either end, are what the walk tries to cure."""
+        state, index = self.state, self.state.index
+        pct, load = index.gpu_pct, state.gpu_load
+        ranked = sorted(self.levels, key=lambda gpu: load[gpu] * pct[gpu])
+        self.tops, self.lows = self.sources, self.devices
+        if ranked:
+            lowest, highest = ranked[width - 1], ranked[-width]
+            low, high = load[lowest] * pct[lowest], load[highest] * pct[highest]
+            weight = self.objective.spread_weight / width
+            for gpu in ranked:
+                self.ceiling[gpu] = high / pct[gpu]
+                self.floor[gpu] = low / pct[gpu]
+                self.slope[gpu] = weight * pct[gpu]
+            self.tops = [d for gpu in ranked[-width:] for d in index.gpu_devices[gpu]]
+            self.lows = [
+                device
+                for gpu in ranked[:width]
+                for device in index.gpu_devices[gpu]
+                if not index.devices[device].cordoned
+            ] or self.devices
+        hot = [device for device in self.sources if state.load[device] > index.limit[device]]
+        self.tops = [*self.tops, *hot]
+
+    def _walk(self, steps: int, temperature: float) -> None:
+        if not self.items or not self.devices:
+            return
+        draw = self.random
+        for _ in range(steps):
+            draw = draw * _MULTIPLIER % _MODULUS
+            kind = draw % 100
+            item = self._pick_item(draw // 100, kind)
+            draw = draw * _MULTIPLIER % _MODULUS
+            patience = temperature * _PATIENCE[draw & 1023]
+            draw = draw * _MULTIPLIER % _MODULUS
+            if kind % 10 < 7:
+                self._try_relocate(item, self._pick_device(item, draw, kind), patience)
+            else:
+                self._try_swap(item, self.items[draw % len(self.items)], patience)
+        self.random = draw
+
+    def _pick_item(self, draw: int, kind: int) -> int:
+        """Half of the time someone on a device that matters, else anybody, or one who moved."""
+        if kind < 50:
+            residents = self.on[self.tops[draw % len(self.tops)]]
+            if residents:
+                return residents[draw // 7 % len(residents)]
+        elif kind < 70 and self.state.moved:
+            moved = list(self.state.moved)
+            item = moved[draw % len(moved)]
+            if item in self.rank_of:
+                return item
+        return self.items[draw % len(self.items)]
+
+    def _pick_device(self, item: int, draw: int, kind: int) -> int:
+        if kind % 2:
+            return self.lows[draw % len(self.lows)]
+        if kind % 10 == 4:
+            return self.state.index.home[item]
+        return self.devices[draw % len(self.devices)]
+
+    def _change(self, source: int, target: int, load: int) -> float:
+        """By how much the softened objective rises if this much load goes over."""
+        state, index = self.state, self.state.index
+        before, limit = state.load[source], index.limit[source]
+        excess = 0
+        if before > limit or before - load > limit:
+            excess = max(0, before - load - limit) - max(0, before - limit)
+        before, limit = state.load[target], index.limit[target]
+        if before > limit or before + load > limit:
+            excess += max(0, before + load - limit) - max(0, before - limit)
+        change = self.objective.excess_weight * excess
+        one, two = index.dev_gpu[source], index.dev_gpu[target]
+        if one == two:
+            return change
+        level = state.gpu_load[one]
+        high, low = self.ceiling[one], self.floor[one]
+        after, beyond = level - load, 0.0
+        if after > high:
+            beyond = after - high
+        elif after < low:
+            beyond = low - after
+        if level > high:
+            beyond -= level - high
+        elif level < low:
+            beyond -= low - level
+        change += beyond * self.slope[one]
+        level = state.gpu_load[two]
+        high, low = self.ceiling[two], self.floor[two]
+        after, beyond = level + load, 0.0
+        if after > high:
+            beyond = after - high
+        elif after < low:
+            beyond = low - after
+        if level > high:
+            beyond -= level - high
+        elif level < low:
+            beyond -= low - level
+        return change + beyond * self.slope[two]
+
+    def _price(self, item: int, target: int) -> float:
+        """What putting the item there adds to the weighed cost of moves."""
+        home = self.state.index.home[item]
+        if self.state.at[item] == home:
+            return self.objective.price(item)
+        return -self.objective.price(item) if target == home else 0.0
+
+    def _try_relocate(self, item: int, target: int, patience: float) -> None:
+        state = self.state
+        source = state.at[item]
+        if source == target:
+            return
+        change = self._change(source, target, state.index.load[item]) + self._price(item, target)
+        if change > patience or not state.fits(item, target):
+            return
+        self._put(item, target)
+        if not state.has_order():
+            self._put(item, source)
+            return
+        self._remember()
+
+    def _try_swap(self, one: int, two: int, patience: float) -> None:
+        state, load = self.state, self.state.index.load
+        here, there = state.at[one], state.at[two]
+        if here == there:
+            return
+        change = self._change(here, there, load[one] - load[two])
+        change += self._price(one, there) + self._price(two, here)
+        if change > patience:
+            return
+        # Through the home of `two` nothing is asked: it only stands aside for a moment.
+        aside = state.index.home[two]
+        if aside == there:
+            allowed = self._swap_through(one, two, here, there)
+        else:
+            self._put(two, aside)
+            allowed = state.fits(one, there)
+            if allowed:
+                self._put(one, there)
+                allowed = state.fits(two, here)
+                if allowed:
+                    self._put(two, here)
+        if not allowed or not state.has_order():
+            for item, device in ((two, aside), (one, here), (two, there)):
+                self._put(item, device)
+            return
+        self._remember()
+
+    def _swap_through(self, one: int, two: int, here: int, there: int) -> bool:
+        """Swap when `two` is at home: move it over first, then see whether both fit."""
+        state = self.state
+        if not state.may_leave(two) or not state.index.allowed(two)[here]:
+            return False
+        self._put(two, here)
+        if not state.fits(one, there):
+            return False
+        self._put(one, there)
+        self._put(two, there)
+        if not state.fits(two, here):
+            return False
+        self._put(two, here)
+        return True
+
+    def _put(self, item: int, device: int) -> None:
+        source = self.state.at[item]
+        if source != device:
+            self.state.shift(item, device)
+            self.on[source].remove(item)
+            self.on[device].append(item)
+
+    def _remember(self) -> None:
+        state, objective = self.state, self.objective
+        if objective.may_beat(state, self.best_key):
+            key = objective.key(state)
+            if key < self.best_key:
+                self.best_key, self.best = key, state.targets()

@@ -1,0 +1,127 @@
+"""A problem as flat integer lists, sorted by id, for a search that runs in tight loops.
+
+Loads and costs are thousandths, memory is whole MiB (rounded to the safe side), utilization is
+percent: sums are exact, so that undoing a step restores the very same figures. Sorting by id first makes every plan
+independent of the order in which nodes, devices and items were listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor
+from typing import Protocol, TypeVar
+
+from gpuctl.policy.planning.problem import ItemSpec, MalformedProblem, Problem
+
+MILLI = 1000
+UNLIMITED = 1 << 60
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+_T = TypeVar("_T", bound=_Named)
+
+
+def _sorted_by_id(values: Sequence[_T], what: str) -> tuple[list[_T], dict[str, int]]:
+    ordered = sorted(values, key=lambda each: each.id)
+    position = {each.id: number for number, each in enumerate(ordered)}
+    if len(position) != len(ordered):
+        raise MalformedProblem(f"two {what} have the same id")
+    return ordered, position
+
+
+def _milli(points: float) -> int:
+    return round(points * MILLI)
+
+
+class Index:
+    """The unchanging side of a search: everything by number, numbers in the order of ids."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.params = problem.params
+        self.gpus, gpu_number = _sorted_by_id(problem.gpus, "GPUs")
+        self.devices, device_number = _sorted_by_id(problem.devices, "devices")
+        self.items, _ = _sorted_by_id(problem.items, "items")
+        self.groups, group_number = _sorted_by_id(problem.groups, "groups")
+        try:
+            self.dev_gpu = [gpu_number[device.gpu] for device in self.devices]
+            self.home = [device_number[item.device] for item in self.items]
+        except KeyError as missing:
+            raise MalformedProblem(f"{missing} is referred to but not described") from missing
+        self._read_gpus()
+        self._read_devices()
+        self._read_items(group_number)
+        self._allowed: dict[object, bytes] = {}
+
+    def _read_gpus(self) -> None:
+        for spec in (*self.gpus, *self.devices):
+            if spec.cap <= 0:
+                raise MalformedProblem(f"{spec.id} has a cap of {spec.cap}")
+        self.gpu_pct = [100 / (gpu.cap * MILLI) for gpu in self.gpus]  # percent per thousandth
+        self.balanced = [number for number, gpu in enumerate(self.gpus) if gpu.balance]
+        self.gpu_devices: list[list[int]] = [[] for _ in self.gpus]
+        for device, gpu in enumerate(self.dev_gpu):
+            self.gpu_devices[gpu].append(device)
+
+    def _read_devices(self) -> None:
+        nodes = sorted({device.node for device in self.devices})
+        number = {node: position for position, node in enumerate(nodes)}
+        self.dev_node = [number[device.node] for device in self.devices]
+        self.limit = [_milli(device.cap * self.params.high / 100) for device in self.devices]
+        self.mem_cap = [floor(device.mem_mib) for device in self.devices]
+        self.base_mem = [ceil(device.base_mem_mib) for device in self.devices]
+        self.base_load = [_milli(device.base_load) for device in self.devices]
+        self.slots = [
+            UNLIMITED if device.slots is None else device.slots for device in self.devices
+        ]
+
+    def _read_items(self, group_number: dict[str, int]) -> None:
+        self.load = [_milli(item.load) for item in self.items]
+        self.mem = [ceil(item.mem_mib) for item in self.items]
+        self.cost = [_milli(item.cost) for item in self.items]
+        self.movable = [number for number, item in enumerate(self.items) if item.movable]
+        # A group that no limit was given for still counts within a wave.
+        unlisted: dict[str, int] = {}
+        self.group = []
+        for item in self.items:
+            if item.group is None:
+                self.group.append(-1)
+            elif item.group in group_number:
+                self.group.append(group_number[item.group])
+            else:
+                extra = len(group_number) + len(unlisted)
+                self.group.append(unlisted.setdefault(item.group, extra))
+        blank = [UNLIMITED] * len(unlisted)
+        self.group_moves = [_or_unlimited(group.max_moves) for group in self.groups] + blank
+        self.per_node = [_or_unlimited(group.max_per_node) for group in self.groups] + blank
+        self.per_gpu = [_or_unlimited(group.max_per_gpu) for group in self.groups] + blank
+        self.apart = [
+            a < UNLIMITED or b < UNLIMITED for a, b in zip(self.per_node, self.per_gpu, strict=True)
+        ]
+
+    def allowed(self, item: int) -> bytes:
+        """For each device, 1 if the item may be moved there as far as kind and place go."""
+        spec = self.items[item]
+        key = (spec.models, spec.profiles, spec.nodes)
+        found = self._allowed.get(key)
+        if found is None:
+            found = self._allowed[key] = self._suitable(spec)
+        return found
+
+    def _suitable(self, spec: ItemSpec) -> bytes:
+        models, profiles, nodes = spec.models, spec.profiles, spec.nodes
+        return bytes(
+            not device.cordoned
+            and (models is None or device.model in models)
+            and (profiles is None or device.profile in profiles)
+            and (nodes is None or device.node in nodes)
+            for device in self.devices
+        )
+
+
+def _or_unlimited(limit: int | None) -> int:
+    return UNLIMITED if limit is None else limit
