@@ -252,6 +252,8 @@ RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
         "token_env": _VARIABLE,
         "ca_file": _PATH,
         "fingerprint": _FINGERPRINT,
+        "fingerprints": _FINGERPRINT,
+        "kubernetes_nodes": _TEXT,
     },
     ClassSelector: {"pods": _TEXT, "vm_tags": _TEXT},
     Limits: {
@@ -285,6 +287,7 @@ KEY_RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
     },
     MetricSettings: {"aliases": _choice(METRIC_FAMILIES)},
     LabelSettings: {"aliases": _LABEL},
+    ProxmoxSettings: {"kubernetes_nodes": _pattern("^[1-9][0-9]*$", "is not the id of a VM")},
     PrometheusSettings: {
         "headers": _pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", "is not the name of an HTTP header")
     },

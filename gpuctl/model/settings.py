@@ -56,7 +56,12 @@ class KubernetesSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProxmoxSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which Proxmox VE cluster; endpoints are tried in order."""
+    """Which Proxmox VE cluster; endpoints are tried in order.
+
+    `fingerprint`: the SHA-256 fingerprint of the certificate that every endpoint shows.
+    `fingerprints`: the same per host of an endpoint, since each node has its own certificate.
+    `kubernetes_nodes`: VM id -> the Kubernetes node that runs in it, where nothing else tells.
+    """
 
     endpoints: tuple[str, ...] = ()
     token_id: str | None = None
@@ -64,6 +69,8 @@ class ProxmoxSettings(Struct, frozen=True, forbid_unknown_fields=True):
     token_env: str | None = None
     ca_file: str | None = None
     fingerprint: str | None = None
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    kubernetes_nodes: dict[str, str] = field(default_factory=dict)
 
 
 class ContextSettings(Struct, frozen=True, forbid_unknown_fields=True):
