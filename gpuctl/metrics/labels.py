@@ -60,6 +60,7 @@ WORKLOAD_LABELS = (
     "hpc_job",
 )
 
+_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
 # A DaemonSet's pod: its name contains dcgm-exporter and ends in five random characters.
 _EXPORTER_POD = re.compile(r"(?:^|-)dcgm-exporter-(?:[a-z0-9]{6,10}-)?[a-z0-9]{5}$")
 _LOOPBACK = re.compile(r"^(?:localhost|127(?:\.\d+){3}|\[?::1\]?|0\.0\.0\.0)$", re.IGNORECASE)
@@ -143,12 +144,17 @@ class LabelRules:
         return (get(labels, "job"), get(labels, "instance"), get(labels, "replica"))
 
     def names(self, *keys: str) -> tuple[str, ...]:
-        """All spellings of some labels, for a `by (...)` clause."""
-        return tuple(spelling for key in keys for spelling in self.spellings[key])
+        """All spellings of some labels, for a query.
+
+        What can't be a label's name is left out: a server has no such labels, and would refuse.
+        """
+        found = (spelling for key in keys for spelling in self.spellings[key])
+        return tuple(name for name in found if _LABEL_NAME.match(name))
 
     def node_labels(self) -> tuple[str, ...]:
         """Labels that may carry the node's name besides Hostname and instance."""
-        return tuple(dict.fromkeys((*self.settings.node, *_NODE_LABELS)))
+        found = dict.fromkeys((*self.settings.node, *_NODE_LABELS))
+        return tuple(name for name in found if _LABEL_NAME.match(name))
 
     def node(self, labels: Labels) -> str | None:
         """The node a sample comes from, or None when no label tells.

@@ -260,7 +260,8 @@ class PrometheusSource:
                 for at, raw in series.values:
                     value = raw if family is None else reading(family, raw)
                     if not isinstance(value, str):
-                        yield device, at, value
+                        # The server's 100 * 0.55 is 55.00000000000001.
+                        yield device, at, round(value, 4)
 
         return grid_of(points(), start=start, step=step, count=count)
 

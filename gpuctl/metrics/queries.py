@@ -26,7 +26,6 @@ SEEN_WITHIN = "1h"
 INTERVAL_MARK = "gpuctl_samples_counted"
 INTERVAL_SECONDS = 900
 
-_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*\Z")
 _DETAIL_FAMILIES = (n.TEMPERATURE, n.POWER, n.MEMORY_COPY, n.DRAM_ACTIVE, n.TENSOR)
 
@@ -199,9 +198,7 @@ class QuerySet:
 
     @staticmethod
     def _by(*labels: Iterable[str]) -> str:
-        """Labels for a `by` clause; a server that knows no odd names has no labels of them."""
-        every = dict.fromkeys(label for group in labels for label in group)
-        return ", ".join(label for label in every if _LABEL_NAME.match(label))
+        return ", ".join(dict.fromkeys(label for group in labels for label in group))
 
     def one(self, name: str, matcher: str = "") -> str:
         """The selector of one metric."""
