@@ -45,9 +45,11 @@ policy:
   hot_above: 90                       # hot: over this utilization (percent) at every sample ...
   hot_for: 5m                         # ... of this long
   # hot_above_by_profile: {7g.80gb: 85}   # the mark of MIG instances of a profile
+  clear_below: 80                     # what a loop found hot stays so until under this all the time
   idle_below: 30                      # idle: under this over the same time
   target_spread: 20                   # balance until cards differ by no more points than this
   strategy: least-loaded              # or headroom, pack, fragmentation, simple
+  # weights: {compute: 60, memory: 15, spread: 25, fragmentation: 0, hot: 30}
   critical_priority: 1000000          # pods of this priority and over are never moved
   protected_namespaces: [kube-system]
   classes:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from gpuctl.model.policy import ClassSelector, Limits, Policy
+from gpuctl.model.policy import WEIGHTS, ClassSelector, Limits, Policy
 from gpuctl.model.settings import (
     ContextSettings,
     KubernetesSettings,
@@ -268,6 +268,7 @@ RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
         "hot_above": _PERCENT,
         "hot_for": _POSITIVE_DURATION,
         "hot_above_by_profile": _PERCENT,
+        "clear_below": _PERCENT,
         "idle_below": _PERCENT,
         "target_spread": _PERCENT,
         "strategy": _choice(STRATEGIES),
@@ -286,6 +287,7 @@ KEY_RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
         )
     },
     MetricSettings: {"aliases": _choice(METRIC_FAMILIES)},
+    Policy: {"weights": _choice(WEIGHTS)},
     LabelSettings: {"aliases": _LABEL},
     ProxmoxSettings: {"kubernetes_nodes": _pattern("^[1-9][0-9]*$", "is not the id of a VM")},
     PrometheusSettings: {

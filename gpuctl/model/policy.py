@@ -40,11 +40,18 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     min_coverage: float = 90.0
 
 
+#: What a score is made of. The first four share 100 points in proportion to their weights; `hot`
+#: is how many points a node loses when all of its GPUs are hot.
+WEIGHTS = ("compute", "memory", "spread", "fragmentation", "hot")
+
+
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Marks in percent of utilization, and the rules of moving.
 
     hot: over `hot_above` at every sample of the last `hot_for`.
     idle: under `idle_below` over the same window.
+    `clear_below`: what a loop has found hot stays so until every sample is under this.
+    `weights`: overrides single weights of the strategy; the names are those of WEIGHTS.
     `hot_above_by_profile` replaces `hot_above` for MIG instances of a profile, since the figure
     of a large instance may never reach the top (NVIDIA/DCGM#138).
     """
@@ -52,6 +59,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     hot_above: float = 90.0
     hot_for: timedelta = timedelta(minutes=5)
     hot_above_by_profile: dict[str, float] = field(default_factory=dict)
+    clear_below: float = 80.0
     idle_below: float = 30.0
     target_spread: float = 20.0
     strategy: str = "least-loaded"
