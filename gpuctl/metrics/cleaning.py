@@ -19,7 +19,7 @@ from gpuctl.metrics.tenants import tenants
 from gpuctl.model.gpu import Gpu, GpuState, MigInstance
 from gpuctl.model.sample import Sample
 
-__all__ = ["PRESENCE", "Cleaned", "Cleaner", "Rejected", "Trace"]
+__all__ = ["PRESENCE", "Cleaned", "Cleaner", "Rejected", "Trace", "in_order"]
 
 _UTILIZATION_FAMILIES = frozenset({n.UTILIZATION, n.ENGINE_ACTIVE})
 _FIGURES = ("utilization_pct", "memory_used_mib", "memory_total_mib")
@@ -64,7 +64,7 @@ class Cleaner:
             for device in devices.values()
         ]
         gpus += [self._lost(key, labels) for key, labels in silent_labels.items()]
-        gpus.sort(key=_order)
+        gpus.sort(key=in_order)
         return Cleaned(gpus=tuple(gpus), warnings=oddities(gpus, devices.values()))
 
     # -- the card -----------------------------------------------------------------------------
@@ -307,7 +307,8 @@ def _index(labels: Labels) -> int | None:
     return None
 
 
-def _order(gpu: Gpu) -> tuple[str, str, int, str]:
+def in_order(gpu: Gpu) -> tuple[str, str, int, str]:
+    """Sorts GPUs by cluster, node, index and UUID."""
     return (gpu.cluster or "", gpu.node, -1 if gpu.gpu is None else gpu.gpu, gpu.uuid)
 
 

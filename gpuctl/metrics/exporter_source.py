@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gpuctl.clock import Clock
 from gpuctl.errors import BackendError, GpuctlError, MetricsError, UsageError, shorten
-from gpuctl.metrics.cleaning import Cleaned, Cleaner, Trace
+from gpuctl.metrics.cleaning import Cleaned, Cleaner, Trace, in_order
 from gpuctl.metrics.labels import LabelRules, without_port
 from gpuctl.metrics.names import MetricNames
 from gpuctl.metrics.past import figures_of
 from gpuctl.metrics.source import Explanation, History, Want, find_gpu
-from gpuctl.metrics.windows import Grid, grid_of, with_windows
-from gpuctl.model.gpu import Gpu
+from gpuctl.metrics.windows import Grid, grid_of, with_streaks, with_windows
+from gpuctl.model.gpu import Gpu, GpuState
 from gpuctl.model.history import Metric
 from gpuctl.model.sample import Sample
 from gpuctl.model.settings import ContextSettings
@@ -69,7 +70,8 @@ class ExporterSource:
         grid = None
         if len(batches) > 1:
             grid = _grid((at, batch.gpus) for at, _, batch in batches)
-            gpus = with_windows(gpus, grid)
+            gpus = with_streaks(with_windows(gpus, grid), grid, want.policy)
+            gpus = _with_lost(gpus, (batch.gpus for _, _, batch in batches))
         dead = [scrape for scrape in scrapes if scrape.error is not None]
         ages = [gpu.age_seconds for gpu in gpus if gpu.age_seconds is not None]
         return Snapshot(
@@ -80,7 +82,7 @@ class ExporterSource:
             window_seconds=grid.seconds if grid is not None else None,
             hot_above_pct=want.policy.hot_above,
             known_nodes=tuple(
-                sorted({*(gpu.node for gpu in gpus), *(_host(scrape.target) for scrape in dead)})
+                sorted({*(gpu.node for gpu in gpus), *(self._node_of(each) for each in dead)})
             ),
             gpus=tuple(gpus),
             warnings=(*_dead_warnings(dead, len(scrapes)), *cleaned.warnings),
@@ -100,12 +102,20 @@ class ExporterSource:
         snapshot = self._snapshot(batches, want)
         card = find_gpu(snapshot.gpus, node, gpu)
         trace = Trace()
-        uuid = self._rules.spellings["uuid"]
+        key = (card.cluster or "", card.uuid)
         _, scrapes, _ = batches[-1]
         self._cleaner(want, trace).clean(
-            s for s in _samples(scrapes) if any(s.labels.get(k) == card.uuid for k in uuid)
+            s for s in _samples(scrapes) if self._rules.device_key(s.labels) == key
         )
         return Explanation(card, snapshot, trace)
+
+    def _node_of(self, dead: Scrape) -> str:
+        """What the node of a silent exporter is called, by its address."""
+        target = dead.target
+        netloc = urlsplit(target if "://" in target else f"//{target}").netloc
+        host = without_port(netloc)
+        names = self._rules.settings.node_map
+        return names.get(netloc) or names.get(host, host)
 
     # -- scraping -----------------------------------------------------------------------------
 
@@ -117,21 +127,17 @@ class ExporterSource:
         for index in range(steps + 1):
             due = begun + index * span / steps if steps else begun
             self._wait(max(0.0, due - self._clock.monotonic()))
-            scrapes = self._scraped()
-            yield self._clock.now().timestamp(), scrapes, self._clean(scrapes, want)
-
-    def _scraped(self) -> list[Scrape]:
-        scrapes = self._scrape()
-        if not scrapes:
-            raise UsageError("no exporter to scrape", hint="give --exporter HOST:PORT")
-        if all(scrape.error is not None for scrape in scrapes):
-            first = scrapes[0].error
-            raise BackendError(
-                f"none of {len(scrapes)} exporters answered",
-                cause=f"{scrapes[0].target}: {_reason(first)}",
-                hint="check the addresses and that dcgm-exporter runs; the port is 9400 by default",
-            )
-        return scrapes
+            scrapes = self._scrape()
+            if not scrapes:
+                raise UsageError("no exporter to scrape", hint="give --exporter HOST:PORT")
+            at = self._clock.now().timestamp()
+            if index < steps:
+                # A moment without any answer is a hole in the window; only the last one, which
+                # gives the figures, has to be there. Raw rows are not kept.
+                yield at, [], self._cleaner(want).clean(_samples(scrapes))
+            else:
+                _refuse_silence(scrapes)
+                yield at, scrapes, self._clean(scrapes, want)
 
     def _cleaner(self, want: Want, trace: Trace | None = None) -> Cleaner:
         return Cleaner(
@@ -156,27 +162,83 @@ class ExporterSource:
         return cleaned
 
 
+def _refuse_silence(scrapes: Sequence[Scrape]) -> None:
+    if all(scrape.error is not None for scrape in scrapes):
+        raise BackendError(
+            f"none of {len(scrapes)} exporters answered",
+            cause=f"{scrapes[0].target}: {_reason(scrapes[0].error)}",
+            hint="check the addresses and that dcgm-exporter runs; the port is 9400 by default",
+        )
+
+
+def _with_lost(gpus: Sequence[Gpu], earlier: Iterable[Sequence[Gpu]]) -> list[Gpu]:
+    """The GPUs of the last scrape and, as lost, those that only an earlier one had."""
+    seen = {(gpu.cluster, gpu.uuid): gpu for batch in earlier for gpu in batch}
+    present = {(gpu.cluster, gpu.uuid) for gpu in gpus}
+    lost = [
+        Gpu(
+            node=gpu.node,
+            gpu=gpu.gpu,
+            uuid=gpu.uuid,
+            cluster=gpu.cluster,
+            model=gpu.model,
+            pci_bus_id=gpu.pci_bus_id,
+            state=GpuState.LOST,
+            utilization_pct=None,
+            memory_used_mib=None,
+            memory_total_mib=None,
+        )
+        for key, gpu in seen.items()
+        if key not in present
+    ]
+    return sorted([*gpus, *lost], key=in_order)
+
+
 def _samples(scrapes: Iterable[Scrape]) -> Iterator[Sample]:
     """Every sample with the labels Prometheus would add, and the time it was taken."""
     for scrape in scrapes:
-        pushed = _push_times(scrape.samples)
+        pushed = _PushTimes.of(scrape.samples)
+        instance = urlsplit(scrape.url).netloc
+        # All samples of a card share one mapping, and go on sharing it.
+        completed: dict[int, Mapping[str, str]] = {}
         for sample in scrape.samples:
             labels = sample.labels
             if not labels.get("instance"):
-                labels = {**labels, "instance": urlsplit(scrape.url).netloc}
+                labels = completed.get(id(sample.labels)) or {**labels, "instance": instance}
+                completed[id(sample.labels)] = labels
             at = sample.at
             if at is None:
-                at = pushed.get(_group(sample.labels), scrape.scraped_at)
+                at = pushed.of_group(sample.labels, scrape.scraped_at)
             yield Sample(sample.name, labels, sample.value, at)
 
 
-def _push_times(samples: Iterable[Sample]) -> Mapping[tuple[str, str], float]:
-    """When each group of a Pushgateway was pushed; nothing else on a page tells its age."""
-    return {_group(s.labels): s.value for s in samples if s.name == _PUSH_TIME}
+@dataclass(frozen=True, slots=True)
+class _PushTimes:
+    """When each group of a Pushgateway was pushed; nothing else on a page tells its age.
 
+    A group is a set of labels, whichever the pusher chose; its samples carry all of them.
+    """
 
-def _group(labels: Mapping[str, str]) -> tuple[str, str]:
-    return (labels.get("job", ""), labels.get("instance", ""))
+    by_labels: Mapping[tuple[str, ...], Mapping[tuple[str, ...], float]]
+
+    @classmethod
+    def of(cls, samples: Iterable[Sample]) -> _PushTimes:
+        """The groups of a page, those with more labels first."""
+        found: dict[tuple[str, ...], dict[tuple[str, ...], float]] = {}
+        for sample in samples:
+            if sample.name == _PUSH_TIME:
+                group = sorted((key, text) for key, text in sample.labels.items() if text)
+                names, texts = tuple(k for k, _ in group), tuple(t for _, t in group)
+                found.setdefault(names, {})[texts] = sample.value
+        return cls({names: found[names] for names in sorted(found, key=lambda n: (-len(n), n))})
+
+    def of_group(self, labels: Mapping[str, str], otherwise: float) -> float:
+        """When the samples with these labels were pushed; `otherwise` when they were not."""
+        for names, times in self.by_labels.items():
+            at = times.get(tuple(labels.get(name, "") for name in names))
+            if at is not None:
+                return at
+        return otherwise
 
 
 def _grid(batches: Iterable[tuple[float, Sequence[Gpu]]]) -> Grid:
@@ -204,7 +266,3 @@ def _dead_warnings(dead: Sequence[Scrape], total: int) -> list[str]:
 
 def _reason(error: GpuctlError | None) -> str:
     return "" if error is None else (error.cause or error.what)
-
-
-def _host(target: str) -> str:
-    return without_port(urlsplit(target if "://" in target else f"//{target}").netloc)
