@@ -6,11 +6,14 @@ _gpuctl_command() {
     commands='' options='' arguments=''
     case $1 in
         '')
-            commands='heatmap snapshot config version completion'
+            commands='heatmap rebalance snapshot config version completion'
             options='-h --help --version'
             ;;
         'heatmap')
             options='--metric --sort --by-mig --wide --node --gpu-model --where --hot --since --step --watch --explain --export --exit-code --exporter --sample-for --max-age -h --help'
+            ;;
+        'rebalance')
+            options='--dry-run --goal --target --max-moves --only --node --max-missing --explain --out --exit-code --exporter --sample-for --max-age -h --help'
             ;;
         'snapshot')
             options='--exporter --sample-for --max-age -h --help'
@@ -64,6 +67,16 @@ _gpuctl_value() {
         'heatmap --exporter') value='?' ;;
         'heatmap --sample-for') value='?' ;;
         'heatmap --max-age') value='?' ;;
+        'rebalance --goal') value='relief balance' ;;
+        'rebalance --target') value='?' ;;
+        'rebalance --max-moves') value='?' ;;
+        'rebalance --only') value='pods vms' ;;
+        'rebalance --node') value='+nodes' ;;
+        'rebalance --max-missing') value='?' ;;
+        'rebalance --out') value='+files' ;;
+        'rebalance --exporter') value='?' ;;
+        'rebalance --sample-for') value='?' ;;
+        'rebalance --max-age') value='?' ;;
         'snapshot --exporter') value='?' ;;
         'snapshot --sample-for') value='?' ;;
         'snapshot --max-age') value='?' ;;

@@ -1,7 +1,7 @@
 # fish completion for gpuctl; generated, see `gpuctl completion --help`
 
 # Options that take a value, for which the next word is not a command.
-set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --path
+set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --goal --target --max-moves --only --max-missing --out --path
 
 # Whether the line so far is exactly the command path in the arguments; more words are arguments.
 function __gpuctl_at
@@ -15,7 +15,7 @@ function __gpuctl_at
             set pending yes
         else if not string match -q -- '-*' $word
             set -l longer $path $word
-            contains -- "$longer" 'heatmap' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'version' 'completion'; or break
+            contains -- "$longer" 'heatmap' 'rebalance' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'version' 'completion'; or break
             set path $longer
         end
     end
@@ -51,6 +51,7 @@ complete -c gpuctl -l no-pager -d 'print long answers at once'
 complete -c gpuctl -l width -x -d 'cells a line'
 
 complete -c gpuctl -n '__gpuctl_at' -a heatmap -d 'show which GPUs are hot, idle or lost'
+complete -c gpuctl -n '__gpuctl_at' -a rebalance -d 'plan the moves that relieve hot GPUs'
 complete -c gpuctl -n '__gpuctl_at' -a snapshot -d 'save the cluster\'s state as a file'
 complete -c gpuctl -n '__gpuctl_at' -a config -d 'write, show and check the configuration'
 complete -c gpuctl -n '__gpuctl_at' -a version -d 'show the version of gpuctl'
@@ -76,6 +77,21 @@ complete -c gpuctl -n '__gpuctl_at heatmap' -l exporter -x -d 'scrape this dcgm-
 complete -c gpuctl -n '__gpuctl_at heatmap' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
 complete -c gpuctl -n '__gpuctl_at heatmap' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
 complete -c gpuctl -n '__gpuctl_at heatmap' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at rebalance' -l dry-run -d 'plan and show, change nothing'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l goal -x -a 'relief balance' -d 'relief: no curable hot GPU, fewest moves; balance: also an even cluster'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l target -x -d 'with --goal balance: the spread to reach [default: the policy\'s, 20]'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l max-moves -x -d 'at most N moves [default: the policy\'s moves_per_run, 5]'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l only -x -a 'pods vms' -d 'move only these'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l node -x -a '(__gpuctl_live nodes)' -d 'move only what runs on these nodes; repeatable'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l max-missing -x -d 'decide although so many GPU nodes are silent [default: 10%, by min_coverage]'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l explain -d 'also what stays where it is, and why'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l out -r -F -d 'save the plan as FILE, mode 0600'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l exit-code -d 'end with 3 when the plan has moves'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l exporter -x -d 'scrape this dcgm-exporter or Pushgateway instead of asking Prometheus: URL, HOST:PORT or HOST; @FILE reads a list; repeatable'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
+complete -c gpuctl -n '__gpuctl_at rebalance' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
+complete -c gpuctl -n '__gpuctl_at rebalance' -s h -l help -d 'show this text'
 
 complete -c gpuctl -n '__gpuctl_at snapshot' -l exporter -x -d 'scrape this dcgm-exporter or Pushgateway instead of asking Prometheus: URL, HOST:PORT or HOST; @FILE reads a list; repeatable'
 complete -c gpuctl -n '__gpuctl_at snapshot' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'

@@ -28,6 +28,11 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "heatmap_explanation": (("--demo-scenario", "mig-mixed", "heatmap", "--explain", "mig-01/0"),),
     "snapshot": (("--demo", "snapshot"), ("--demo-scenario", "mig-mixed", "snapshot")),
+    "plan": (
+        ("--demo", "rebalance", "--dry-run"),
+        ("--demo", "rebalance", "--dry-run", "--goal", "balance"),
+        ("--demo-scenario", "mig-mixed", "rebalance", "--dry-run"),
+    ),
     "config_view": (("config", "view"), ("config", "view", "--config", _CONFIG)),
     "config_check": (("config", "check", _CONFIG),),
     "config_contexts": (("config", "contexts", "--config", _CONFIG),),

@@ -13,7 +13,7 @@ import typer
 
 from gpuctl.cli.options import VIEW_TIMEOUT
 from gpuctl.cli.runtime import Runtime
-from gpuctl.clock import Deadline
+from gpuctl.clock import Deadline, Stopwatch
 from gpuctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,13 +54,17 @@ MaxAge = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A source of figures, and the settings it is read by."""
+    """A source of figures, and the settings it is read by.
+
+    `stopwatch` runs anew with each read where the time limit is for one read, not for all.
+    """
 
     policy: Policy
     context_name: str | None
     context: ContextSettings
     source: MetricsSource
     max_age: timedelta | None
+    stopwatch: Stopwatch | None = None
 
     @property
     def want_of_policy(self) -> Want:
@@ -74,6 +78,8 @@ class World:
         from gpuctl.inventory.observe import observe
         from gpuctl.metrics.source import Want
 
+        if self.stopwatch is not None:
+            self.stopwatch.restart()
         return observe(
             self.source,
             Want.by(self.policy, details=details, max_age=self.max_age),
@@ -89,10 +95,13 @@ def open_world(
     exporters: list[str] | None = None,
     sample_for: str | None = None,
     max_age: str | None = None,
+    reads_again: bool = False,
 ) -> Iterator[World]:
     """The source that the options name, closed again at the end.
 
-    A demo needs no configuration and reads none: what is wrong with a file must not spoil it.
+    `reads_again`: the time limit is for each read, and the command goes on for as long as it
+    likes. A demo needs no configuration and reads none: what is wrong with a file must not spoil
+    it.
     """
     from gpuctl.inventory.observe import Surroundings, Wanted, open_source
 
@@ -101,6 +110,7 @@ def open_world(
     age = duration_option("--max-age", max_age)
     policy, context_name, context = _settings(runtime)
     limit = options.timeout or VIEW_TIMEOUT + (span or timedelta())
+    stopwatch = Stopwatch(runtime.clock) if reads_again else None
     source = open_source(
         Wanted(
             demo_scenario=options.demo_scenario if options.demo else None,
@@ -112,24 +122,26 @@ def open_world(
         Surroundings(
             environ=runtime.environ,
             clock=runtime.clock,
-            deadline=Deadline.after(limit, runtime.clock),
+            deadline=Deadline.after(limit, stopwatch or runtime.clock),
             request_timeout=options.request_timeout,
             stdin=runtime.stdin,
             wait=Event().wait,
         ),
     )
     try:
-        yield World(policy, context_name, context, source, age)
+        yield World(policy, context_name, context, source, age, stopwatch)
     finally:
         source.close()
 
 
 def _settings(runtime: Runtime) -> tuple[Policy, str | None, ContextSettings]:
     if runtime.options.demo:
-        from gpuctl.model.policy import Policy
+        from gpuctl.model.policy import Limits, Policy
         from gpuctl.model.settings import ContextSettings
 
-        return Policy(), None, ContextSettings()
+        # The simulated cluster may be evened out at once; live defaults stay careful.
+        limits = Limits(moves_per_run=24, per_node=2, cooldown=timedelta(minutes=15))
+        return Policy(limits=limits), None, ContextSettings()
     from gpuctl.config import load
 
     options = runtime.options

@@ -24,6 +24,7 @@ from gpuctl.model.durations import DURATION_PATTERN, format_duration
 from gpuctl.model.explanation import ExplanationDocument
 from gpuctl.model.heatmap import HeatmapDocument
 from gpuctl.model.history import HistoryDocument
+from gpuctl.model.plan import PlanDocument
 from gpuctl.model.snapshot import Snapshot
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -41,6 +42,7 @@ def documents() -> Mapping[str, type[msgspec.Struct]]:
         "heatmap": HeatmapDocument,
         "heatmap_explanation": ExplanationDocument,
         "heatmap_history": HistoryDocument,
+        "plan": PlanDocument,
         "snapshot": Snapshot,
         "version": VersionDocument,
     }

@@ -27,10 +27,10 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     `metrics_age_seconds` is the age of the newest sample, `max_age_seconds` the age from which a
     sample was called stale. `window_seconds` is the length of the window behind each GPU's
     `window`; None when the source has only one moment, and then neither hot nor idle can be
-    judged. `hot_above_pct` is the mark behind `hot_for_seconds`. `known_nodes` are the nodes
-    that had GPU metrics within the last hour, silent ones included. `inventories` names what told
-    who runs where beyond the metrics' labels: without any, `workloads` is empty and the GPUs'
-    tenants are all that is known.
+    judged. `hot_above_pct` is the mark behind `hot_for_seconds`. `is_partial`: the server said that
+    its answer is not whole. `known_nodes` are the nodes that had GPU metrics within the last hour,
+    silent ones included. `inventories` names what told who runs where beyond the metrics' labels:
+    without any, `workloads` is empty and the GPUs' tenants are all that is known.
     """
 
     schema: Literal["gpuctl/v1"] = "gpuctl/v1"
@@ -45,6 +45,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     clock_skew_seconds: float | None = None
     window_seconds: float | None = None
     hot_above_pct: float | None = None
+    is_partial: bool = False
     known_nodes: tuple[str, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     inventories: tuple[Literal["kubernetes", "proxmox", "simulation"], ...] = ()

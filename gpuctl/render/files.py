@@ -9,7 +9,7 @@ from gpuctl.errors import GpuctlError
 from gpuctl.files import replace_file
 
 
-def write_whole(path: str, text: str) -> None:
+def write_whole(path: str, text: str, *, mode: int | None = None) -> None:
     """Write `text` to `path` through a draft beside it, so that no half file is ever seen.
 
     What is no regular file (a pipe, /dev/stdout) is written as it is. Raises GpuctlError.
@@ -19,7 +19,7 @@ def write_whole(path: str, text: str) -> None:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             return
-        replace_file(path, text)
+        replace_file(path, text, mode=mode)
     except (OSError, ValueError) as exc:
         raise GpuctlError(
             f"can't write {path}",

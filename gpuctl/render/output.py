@@ -184,14 +184,14 @@ class Output:
         """A name from outside as this stdout can show it: no control characters, maybe ASCII."""
         return terminal.sanitize(name, ascii_only=not self.encoding_is_utf8)
 
-    def file(self, path: str, text: str) -> None:
+    def file(self, path: str, text: str, *, mode: int | None = None) -> None:
         """`text` as the file `path`, whole or not at all; `-` is stdout. Raises GpuctlError."""
         if path == "-":
             self.text(text)
             return
         from gpuctl.render.files import write_whole
 
-        write_whole(path, text)
+        write_whole(path, text, mode=mode)
         self.info(f"wrote {path}")
 
     def page(self, text: str) -> None:
