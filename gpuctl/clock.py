@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -39,6 +39,30 @@ class FixedClock:
 
     def monotonic(self) -> float:
         return self.at.timestamp()
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """A clock whose `monotonic` counts from the last `restart`.
+
+    A Deadline on it is one for each round of a command that goes on.
+    """
+
+    clock: Clock
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Count from 0 again."""
+        self.started = self.clock.monotonic()
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def monotonic(self) -> float:
+        return self.clock.monotonic() - self.started
 
 
 @dataclass(frozen=True, slots=True)

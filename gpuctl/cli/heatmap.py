@@ -170,7 +170,13 @@ def heatmap(
     span, every = duration_option("--since", since), duration_option("--step", step)
     place = None if explain is None else _address(explain)
     period = None if watch is None else _period(watch)
-    with open_world(runtime, exporters=exporter, sample_for=sample_for, max_age=max_age) as world:
+    with open_world(
+        runtime,
+        exporters=exporter,
+        sample_for=sample_for,
+        max_age=max_age,
+        reads_again=period is not None,
+    ) as world:
         if place is not None:
             from gpuctl.cli.heatmap_explain import explain_gpu
 
@@ -209,7 +215,7 @@ def _once(runtime: Runtime, world: World, view: View) -> ExitCode:
         show(runtime, doc, view)
     for warning in doc.warnings:
         runtime.output.warn(warning)
-    _remember(runtime, world, snapshot)
+    remember(runtime, world, snapshot)
     if snapshot.source.kind == "simulation" and runtime.options.output == "table":
         for line in _AFTER_THE_DEMO:
             runtime.output.info(line)
@@ -307,7 +313,7 @@ def generated_at(runtime: Runtime, snapshot: Snapshot) -> datetime:
     return snapshot.taken_at if simulated_now else runtime.clock.now()
 
 
-def _remember(runtime: Runtime, world: World, snapshot: Snapshot) -> None:
+def remember(runtime: Runtime, world: World, snapshot: Snapshot) -> None:
     """Node names for the next TAB."""
     from gpuctl.cli.completion_cache import remember_nodes
 

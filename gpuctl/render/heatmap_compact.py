@@ -34,6 +34,10 @@ class CompactPlan:
         """Entries that fit into `lines`."""
         return lines // self.lines_per_entry * self.per_line
 
+    def column(self, number: int) -> int:
+        """The cell at which entry `number` begins in its line."""
+        return number % self.per_line * (self.name + 1 + self.dots + _MEAN + _GAP)
+
 
 def compact_plan(grid: Grid, screen: Screen, lines: int | None) -> CompactPlan:
     """The plan with the longest names that shows all nodes; else the one that shows most."""
