@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from gpuctl.model.heatmap import HeatmapGpu
 
-_CONDITION = re.compile(r"^\s*([A-Za-z_]+)\s*(!~=|~=|!=|>=|<=|=|>|<)\s*(.*?)\s*$")
+_CONDITION = re.compile(r"^\s*([A-Za-z_]+)\s*(!~=|~=|!=|>=|<=|==?|>|<)\s*(.*?)\s*$")
 _ORDERED: dict[str, Callable[[float, float], bool]] = {
     ">": lambda a, b: a > b,
     "<": lambda a, b: a < b,
@@ -63,12 +63,13 @@ def parse_condition(text: str) -> Condition:
     """`FIELD OP VALUE` as a test of a GPU.
 
     Numbers compare with > >= < <= = !=; text with = and != (exact) or ~= and !~= (regular
-    expression, anywhere). An unknown figure satisfies no comparison. Raises BadCondition.
+    expression, anywhere); == is =. An unknown figure satisfies no comparison. Raises BadCondition.
     """
     match = _CONDITION.match(text)
     if match is None:
         raise BadCondition(f"{text!r} is not FIELD OPERATOR VALUE, as in util>90 or ns=prod")
     field, operator, value = match.groups()
+    operator = "=" if operator == "==" else operator
     if field in _NUMBERS:
         return Condition(text, _number_test(text, field, operator, value))
     if field in _TEXTS:

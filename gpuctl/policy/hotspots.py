@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gpuctl.model.gpu import Gpu, GpuState, MigInstance, WindowStats
 from gpuctl.model.policy import Policy
 
@@ -31,7 +33,8 @@ def gpu_heat(gpu: Gpu, policy: Policy) -> Heat:
     """Whether a whole card is hot or idle."""
     if gpu.state in _UNJUDGED_STATES:
         return Heat(None, None, f"state is {gpu.state}")
-    return window_heat(gpu.window, policy.hot_mark(), policy.idle_below)
+    window = _with_present(gpu.window, gpu.utilization_pct)
+    return window_heat(window, policy.hot_mark(), policy.idle_below)
 
 
 def instance_heat(gpu: Gpu, instance: MigInstance, policy: Policy) -> Heat:
@@ -40,7 +43,23 @@ def instance_heat(gpu: Gpu, instance: MigInstance, policy: Policy) -> Heat:
         return Heat(None, None, f"state is {gpu.state}")
     if instance.utilization_pct is None:
         return Heat(None, None, "its utilization is unknown")
-    return window_heat(instance.window, policy.hot_mark(instance.profile), policy.idle_below)
+    window = _with_present(instance.window, instance.utilization_pct)
+    return window_heat(window, policy.hot_mark(instance.profile), policy.idle_below)
+
+
+def _with_present(window: WindowStats | None, present_pct: float | None) -> WindowStats | None:
+    """The window with the present reading as one more sample.
+
+    Rows of a pod that has ended can live on in a window where no staleness markers arrive; the
+    reading itself is always the newest.
+    """
+    if window is None or present_pct is None:
+        return window
+    return replace(
+        window,
+        min_pct=min(window.min_pct, present_pct),
+        max_pct=max(window.max_pct, present_pct),
+    )
 
 
 def window_heat(window: WindowStats | None, hot_above: float, idle_below: float) -> Heat:
@@ -62,5 +81,7 @@ def window_heat(window: WindowStats | None, hot_above: float, idle_below: float)
 
 def is_full(window: WindowStats) -> bool:
     """Whether a window has enough samples, spread over enough of it, to say "at every sample"."""
+    if window.step_seconds <= 0:
+        return False
     due = window.seconds / window.step_seconds + 1
     return window.samples >= _ENOUGH * due and window.span_seconds >= _ENOUGH_SPAN * window.seconds

@@ -87,12 +87,15 @@ def _gpu(gpu: Gpu, policy: Policy, snapshot: Snapshot) -> HeatmapGpu:
         total_slices=gpu.total_slices,
         workloads=gpu.workloads,
         tenants=gpu.tenants,
-        mig=tuple(_instance(gpu, instance, policy) for instance in gpu.mig),
+        mig=tuple(_instance(gpu, instance, policy, snapshot) for instance in gpu.mig),
     )
 
 
-def _instance(gpu: Gpu, instance: MigInstance, policy: Policy) -> HeatmapInstance:
+def _instance(
+    gpu: Gpu, instance: MigInstance, policy: Policy, snapshot: Snapshot
+) -> HeatmapInstance:
     heat = instance_heat(gpu, instance, policy)
+    streak_holds = heat.hot and snapshot.hot_above_pct == policy.hot_above
     return HeatmapInstance(
         id=instance.id,
         profile=instance.profile,
@@ -101,8 +104,8 @@ def _instance(gpu: Gpu, instance: MigInstance, policy: Policy) -> HeatmapInstanc
         memory_total_mib=instance.memory_total_mib,
         memory_pct=_rounded(memory_pct(instance.memory_used_mib, instance.memory_total_mib)),
         hot=heat.hot,
-        hot_for_seconds=instance.hot_for_seconds if heat.hot else None,
-        hot_for_capped=instance.hot_for_capped if heat.hot else False,
+        hot_for_seconds=instance.hot_for_seconds if streak_holds else None,
+        hot_for_capped=instance.hot_for_capped if streak_holds else False,
         idle=heat.idle,
         memory_bandwidth_pct=_rounded(instance.memory_bandwidth_pct),
         tensor_pct=_rounded(instance.tensor_pct),
@@ -129,7 +132,9 @@ def _node(name: str, gpus: Sequence[HeatmapGpu]) -> NodeLoad:
         gpus=len(gpus),
         utilization_mean_pct=_rounded(mean(loads)),
         utilization_spread_pct=_rounded(spread(loads)),
-        memory_mean_pct=_rounded(mean(gpu.memory_pct for gpu in gpus)),
+        memory_mean_pct=_rounded(
+            mean(gpu.memory_pct for gpu in gpus if gpu.state is not GpuState.STALE)
+        ),
         hot=sum(bool(gpu.hot) for gpu in gpus),
         idle=sum(bool(gpu.idle) for gpu in gpus),
         unknown=sum(load is None for load in loads),
