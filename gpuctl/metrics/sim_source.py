@@ -59,11 +59,11 @@ class SimSource:
         count = max(1, round(want.policy.hot_for.total_seconds() / step)) + 1
         window = self._grid(now, step, count, want)
         gpus: Sequence[Gpu] = with_windows(cleaned.gpus, window)
-        if any(was_over_throughout(gpu, want.policy) for gpu in gpus):
+        hot = frozenset(gpu.uuid for gpu in gpus if was_over_throughout(gpu, want.policy))
+        if hot:
             steps = round(want.streak_history.total_seconds() / _STREAK_STEP_SECONDS) + 1
-            gpus = with_streaks(
-                gpus, self._grid(now, _STREAK_STEP_SECONDS, steps, want), want.policy
-            )
+            past = self._grid(now, _STREAK_STEP_SECONDS, steps, want, uuids=hot)
+            gpus = with_streaks(gpus, past, want.policy)
         return Snapshot(
             taken_at=world.epoch,
             source=Source(kind="simulation", location=world.scenario.name, simulated=True),
@@ -117,8 +117,16 @@ class SimSource:
             trace=trace,
         )
 
-    def _clean(self, at: float, want: Want, names: Collection[str] | None = None) -> Cleaned:
+    def _clean(
+        self,
+        at: float,
+        want: Want,
+        names: Collection[str] | None = None,
+        uuids: frozenset[str] | None = None,
+    ) -> Cleaned:
         samples = self._world.samples(datetime.fromtimestamp(at, UTC), names)
+        if uuids is not None:
+            samples = (s for s in samples if s.labels.get("UUID") in uuids)
         return self._cleaner(at, want).clean(samples)
 
     def _grid(
@@ -129,6 +137,7 @@ class SimSource:
         want: Want,
         metric: Metric = "util",
         families: Sequence[str] = (n.UTILIZATION, n.ENGINE_ACTIVE),
+        uuids: frozenset[str] | None = None,
     ) -> Grid:
         start = end - (count - 1) * step
         names = frozenset(self._names.of_families(*families))
@@ -136,7 +145,8 @@ class SimSource:
         def points() -> Iterator[tuple[DeviceId, float, float]]:
             for index in range(count):
                 at = start + index * step
-                for device, value in figures_of(metric, self._clean(at, want, names).gpus):
+                cleaned = self._clean(at, want, names, uuids)
+                for device, value in figures_of(metric, cleaned.gpus):
                     yield device, at, value
 
         return grid_of(points(), start=start, step=step, count=count)
