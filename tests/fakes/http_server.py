@@ -11,7 +11,7 @@ import gzip
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -52,6 +52,9 @@ class Reply:
     `drop`: close the connection instead of answering.
     `compress`: gzip, when the client accepts it. `chunked`: without a Content-Length.
     `until_close`: neither length nor chunks: the end of the connection ends the body.
+    `reason`: the text of the status line, where it is not the usual one.
+    `stream`: parts that are sent in chunks as they come, in place of the body; with `cut_stream`
+    the connection breaks after the last.
     """
 
     status: int = 200
@@ -65,6 +68,9 @@ class Reply:
     drop: bool = False
     wait_for: threading.Event | None = None
     body_waits_for: threading.Event | None = None
+    reason: str | None = None
+    stream: Iterator[bytes] | None = None
+    cut_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +246,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, reply: Reply, *, accepts_gzip: bool) -> None:
         body = reply.body
-        self.send_response_only(reply.status)
+        self.send_response_only(reply.status, reply.reason)
         for name, value in _headers(reply, self.date_time_string()):
             self.send_header(name, value)
         if reply.compress and accepts_gzip:
             body = gzip.compress(body, mtime=0)
             self.send_header("Content-Encoding", "gzip")
-        if reply.chunked:
+        if reply.chunked or reply.stream is not None:
             self.send_header("Transfer-Encoding", "chunked")
         elif reply.until_close:
             self.send_header("Connection", "close")
@@ -264,6 +270,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._write(reply, body)
 
     def _write(self, reply: Reply, body: bytes) -> None:
+        if reply.stream is not None:
+            self._write_stream(reply.stream, is_cut=reply.cut_stream)
+            return
         if not reply.chunked:
             self.wfile.write(body)
             return
@@ -271,6 +280,15 @@ class _Handler(BaseHTTPRequestHandler):
             part = body[start : start + 1000]
             self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
         if reply.cut_at is None:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _write_stream(self, parts: Iterator[bytes], *, is_cut: bool) -> None:
+        for part in parts:
+            self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            self.wfile.flush()
+        if is_cut:
+            self.close_connection = True
+        else:
             self.wfile.write(b"0\r\n\r\n")
 
 

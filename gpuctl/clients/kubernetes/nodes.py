@@ -119,9 +119,10 @@ def _is(taint: Taint, key: str) -> bool:
 
 
 def _taints(taints: list[Taint]) -> Patch:
-    """A merge patch replaces lists as a whole."""
+    """A merge patch replaces lists as a whole, so every field of each taint goes back."""
     listed = [
-        {k: v for k, v in (("key", t.key), ("value", t.value), ("effect", t.effect)) if v}
+        {"key": t.key, "value": t.value, "effect": t.effect, "timeAdded": t.time_added}
         for t in taints
     ]
-    return {"spec": {"taints": listed or None}}
+    kept = [{name: value for name, value in taint.items() if value} for taint in listed]
+    return {"spec": {"taints": kept or None}}

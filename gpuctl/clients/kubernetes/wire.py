@@ -162,11 +162,12 @@ class Pod(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Taint(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A taint of a node."""
+    """A taint of a node; `time_added` is kept as text, only to be written back."""
 
     key: str = ""
     value: str = ""
     effect: str = ""
+    time_added: str = ""
 
 
 class NodeSpec(Struct, frozen=True, kw_only=True, rename="camel"):
