@@ -49,7 +49,7 @@ policy:
   idle_below: 30                      # idle: under this over the same time
   target_spread: 20                   # balance until cards differ by no more points than this
   strategy: least-loaded              # or headroom, pack, fragmentation, simple
-  # weights: {compute: 60, memory: 15, spread: 25, fragmentation: 0, hot: 30}
+  # weights: {compute: 60, memory: 15, spread: 25, fragmentation: 0, hot: 80}
   critical_priority: 1000000          # pods of this priority and over are never moved
   protected_namespaces: [kube-system]
   classes:

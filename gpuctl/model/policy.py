@@ -41,7 +41,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 #: What a score is made of. The first four share 100 points in proportion to their weights; `hot`
-#: is how many points a node loses when all of its GPUs are hot.
+#: is the percentage of its points that a node loses when all of its GPUs are hot.
 WEIGHTS = ("compute", "memory", "spread", "fragmentation", "hot")
 
 

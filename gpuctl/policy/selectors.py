@@ -68,7 +68,7 @@ def parse_selector(text: str) -> Selector:
         found.append(requirement)
         separator = _SEPARATOR.match(rest)
         if separator is None:
-            raise ValueError(f"{text!r}: expected a comma before {rest!r}")
+            raise ValueError(f"{text!r}: expected a comma before {rest.strip()!r}")
         rest = rest[separator.end() :]
         if not separator[1]:
             return Selector(tuple(found))

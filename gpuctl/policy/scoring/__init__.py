@@ -1,0 +1,1 @@
+"""How good a home a node or a GPU is for a new workload."""
