@@ -11,7 +11,9 @@ import pytest
 
 from gpuctl.clients.prometheus import PrometheusClient
 from gpuctl.model.settings import PrometheusSettings
+from tests.clients.proxmox_clients import OpenCluster, clusters
 from tests.fakes.certificates import CertificateAuthority
+from tests.fakes.http_server import ServerTls
 
 Connect = Callable[..., PrometheusClient]
 
@@ -57,3 +59,17 @@ def secret_file(tmp_path: Path) -> Callable[[str, str], str]:
         return str(path)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def pve_tls(authority: CertificateAuthority) -> ServerTls:
+    """The certificate that every node of a fake Proxmox VE shows."""
+    pair = authority.issue("pve")
+    return ServerTls(pair.cert, pair.key)
+
+
+@pytest.fixture
+def open_pve(authority: CertificateAuthority, pve_tls: ServerTls) -> Iterator[OpenCluster]:
+    """Opens fake clusters, each with a client of it."""
+    with clusters(authority, pve_tls) as make:
+        yield make
