@@ -53,15 +53,13 @@ def a_card(
 
 def an_instance(mig_id: int, profile: str, load: float | None, **more: Any) -> MigInstance:
     """A MIG instance with a full window of its load."""
-    return MigInstance(
-        id=mig_id,
-        profile=profile,
-        compute_slices=int(profile[0]),
-        utilization_pct=load,
-        memory_used_mib=None,
-        memory_total_mib=None,
-        **{"window": a_window(load), **more},
-    )
+    fields: dict[str, Any] = {
+        "compute_slices": int(profile[0]),
+        "memory_used_mib": None,
+        "memory_total_mib": None,
+        "window": a_window(load),
+    }
+    return MigInstance(id=mig_id, profile=profile, utilization_pct=load, **fields | more)
 
 
 def a_snapshot(*gpus: Gpu, **more: Any) -> Snapshot:
