@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gpuctl.metrics import names as n
 from gpuctl.metrics.mig import weighed
 from gpuctl.metrics.windows import WHOLE, DeviceId, Grid, Values, card_values
-from gpuctl.model.gpu import Gpu, GpuState, MigInstance, memory_pct
+from gpuctl.model.gpu import Gpu, MigInstance, memory_pct
 from gpuctl.model.history import HistorySeries, Metric
 
 UNITS: dict[Metric, str] = {
@@ -75,12 +75,12 @@ def history_series(metric: Metric, gpus: Iterable[Gpu], grid: Grid) -> tuple[His
 def _of_gpu(metric: Metric, gpu: Gpu, grid: Grid) -> Iterator[HistorySeries]:
     cluster = gpu.cluster or ""
     whole = grid.values.get((cluster, gpu.uuid, WHOLE))
-    values = whole if metric in ("temp", "power") else _card(metric, gpu, grid, whole)
-    if metric in ("temp", "power") and values is None and gpu.mig:
-        # Temperature and power are the card's, and every instance repeats them.
-        values = grid.values.get((cluster, gpu.uuid, gpu.mig[0].id))
-    if values is None and gpu.state is GpuState.LOST:
-        values = [None] * grid.count
+    if metric in ("temp", "power"):
+        # They are the card's, and every instance that tells them repeats the same.
+        told = (grid.values.get((cluster, gpu.uuid, instance.id)) for instance in gpu.mig)
+        values = next((row for row in (whole, *told) if row is not None), None)
+    else:
+        values = _card(metric, gpu, grid, whole)
     yield HistorySeries(
         node=gpu.node,
         gpu=gpu.gpu,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from gpuctl.clients.prometheus import MatrixAnswer, PrometheusClient, VectorAnswer
@@ -46,9 +46,9 @@ _SKEW_WORTH_A_WARNING_SECONDS = 30.0
 _STREAKS_AT_MOST = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Round:
-    """The answers of one snapshot's instant queries, as samples."""
+    """The answers of one snapshot's instant queries, as samples, and what came along with them."""
 
     samples: list[Sample]
     silent: list[Sample]
@@ -57,7 +57,14 @@ class _Round:
     interval_seconds: float | None
     now: float
     skew_seconds: float
-    warnings: list[str]
+    is_partial: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    def note(self, *answers: VectorAnswer | MatrixAnswer) -> None:
+        """Keep an answer's warnings, and whether some of its data is missing."""
+        for answer in answers:
+            self.warnings += (f"Prometheus: {text}" for text in answer.warnings)
+            self.is_partial = self.is_partial or answer.is_partial
 
 
 class PrometheusSource:
@@ -99,6 +106,7 @@ class PrometheusSource:
             clock_skew_seconds=round(found.skew_seconds, 3),
             window_seconds=window.seconds,
             hot_above_pct=want.policy.hot_above,
+            is_partial=found.is_partial,
             known_nodes=tuple(sorted({gpu.node for gpu in gpus})),
             gpus=tuple(gpus),
             warnings=tuple(
@@ -180,7 +188,7 @@ class PrometheusSource:
         answered_at = self._clock.now().timestamp()
         utilization = list(_named(answers["utilization"]))
         ratios = [s.value for s in utilization if s.name in RATIO_NAMED_UTILIZATION]
-        return _Round(
+        found = _Round(
             samples=[*_presence(answers["presence"]), *utilization, *_named(answers["figures"])],
             silent=[
                 Sample(PRESENCE, series.metric, series.value)
@@ -192,10 +200,9 @@ class PrometheusSource:
             interval_seconds=_interval(answers["silent"]),
             now=now,
             skew_seconds=_skew(now, local_now, answered_at),
-            warnings=[
-                f"Prometheus: {text}" for answer in answers.values() for text in answer.warnings
-            ],
         )
+        found.note(*answers.values())
+        return found
 
     @staticmethod
     def _max_age(want: Want, interval_seconds: float | None) -> float:
@@ -215,7 +222,7 @@ class PrometheusSource:
         if not query:
             return Grid(start=start, step=step, count=count, values={})
         answer = self._client.range(query, start, found.now, step)
-        found.warnings.extend(f"Prometheus: {text}" for text in answer.warnings)
+        found.note(answer)
         return self._grid(answer, gpus, start, step, count)
 
     def _streaks(self, gpus: list[Gpu], found: _Round, want: Want) -> list[Gpu]:
@@ -234,7 +241,7 @@ class PrometheusSource:
             places=places,
         )
         answer = self._client.range(query, start, found.now, step)
-        found.warnings.extend(f"Prometheus: {text}" for text in answer.warnings)
+        found.note(answer)
         return with_streaks(gpus, self._grid(answer, gpus, start, step, count), want.policy)
 
     def _grid(
