@@ -17,6 +17,7 @@ from gpuctl.clock import Deadline, Stopwatch
 from gpuctl.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpuctl.inventory.observe import Inventory
     from gpuctl.metrics.source import MetricsSource, Want
     from gpuctl.model.policy import Policy
     from gpuctl.model.settings import ContextSettings
@@ -65,6 +66,7 @@ class World:
     source: MetricsSource
     max_age: timedelta | None
     stopwatch: Stopwatch | None = None
+    inventories: tuple[Inventory, ...] = ()
 
     @property
     def want_of_policy(self) -> Want:
@@ -85,6 +87,7 @@ class World:
             Want.by(self.policy, details=details, max_age=self.max_age),
             context=self.context_name,
             cluster=self.context.cluster,
+            inventories=self.inventories,
         )
 
 
@@ -103,7 +106,7 @@ def open_world(
     likes. A demo needs no configuration and reads none: what is wrong with a file must not spoil
     it.
     """
-    from gpuctl.inventory.observe import Surroundings, Wanted, open_source
+    from gpuctl.inventory.observe import Surroundings, Wanted, open_inventories, open_source
 
     options = runtime.options
     span = duration_option("--sample-for", sample_for)
@@ -111,27 +114,29 @@ def open_world(
     policy, context_name, context = _settings(runtime)
     limit = options.timeout or VIEW_TIMEOUT + (span or timedelta())
     stopwatch = Stopwatch(runtime.clock) if reads_again else None
-    source = open_source(
-        Wanted(
-            demo_scenario=options.demo_scenario if options.demo else None,
-            snapshot_file=options.snapshot,
-            exporters=tuple(exporters or ()),
-            sample_for=span,
-        ),
-        context,
-        Surroundings(
-            environ=runtime.environ,
-            clock=runtime.clock,
-            deadline=Deadline.after(limit, stopwatch or runtime.clock),
-            request_timeout=options.request_timeout,
-            stdin=runtime.stdin,
-            wait=Event().wait,
-        ),
+    around = Surroundings(
+        environ=runtime.environ,
+        clock=runtime.clock,
+        deadline=Deadline.after(limit, stopwatch or runtime.clock),
+        request_timeout=options.request_timeout,
+        stdin=runtime.stdin,
+        wait=Event().wait,
     )
+    wanted = Wanted(
+        demo_scenario=options.demo_scenario if options.demo else None,
+        snapshot_file=options.snapshot,
+        exporters=tuple(exporters or ()),
+        sample_for=span,
+    )
+    source = open_source(wanted, context, around)
+    # A simulation and a saved snapshot say themselves who runs where.
+    inventories = () if options.demo or options.snapshot else open_inventories(context, around)
     try:
-        yield World(policy, context_name, context, source, age, stopwatch)
+        yield World(policy, context_name, context, source, age, stopwatch, inventories)
     finally:
         source.close()
+        for inventory in inventories:
+            inventory.close()
 
 
 def _settings(runtime: Runtime) -> tuple[Policy, str | None, ContextSettings]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Literal, Protocol, TextIO
 
 from msgspec.structs import replace
 
 from gpuctl.clock import Clock, Deadline
-from gpuctl.errors import ConfigError, UsageError
+from gpuctl.errors import ConfigError, GpuctlError, UsageError
 from gpuctl.metrics.source import MetricsSource, Want
 from gpuctl.model.settings import ContextSettings
 from gpuctl.model.snapshot import Snapshot
@@ -37,6 +38,27 @@ class Surroundings:
     request_timeout: timedelta
     stdin: TextIO | None
     wait: Callable[[float], object]
+
+
+class Told(Protocol):
+    """What an inventory said at one moment."""
+
+    def joined(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with its workloads, and with a warning for each contradiction."""
+
+
+class Inventory(Protocol):
+    """Who runs where, by Kubernetes or Proxmox VE."""
+
+    @property
+    def kind(self) -> Literal["kubernetes", "proxmox"]:
+        """Which one."""
+
+    def read(self) -> Told:
+        """One pass. Raises BackendError and ConfigError when nothing can be read."""
+
+    def close(self) -> None:
+        """Give connections back."""
 
 
 def open_source(wanted: Wanted, context: ContextSettings, around: Surroundings) -> MetricsSource:
@@ -74,11 +96,71 @@ def open_source(wanted: Wanted, context: ContextSettings, around: Surroundings) 
     )
 
 
+def open_inventories(context: ContextSettings, around: Surroundings) -> tuple[Inventory, ...]:
+    """Who tells where workloads run, for views: what the context configures, nothing else."""
+    if context.kubernetes is None:
+        return ()
+    from gpuctl.clients.kubernetes.client import KubernetesClient
+    from gpuctl.inventory.kubernetes import KubernetesInventory
+
+    client = KubernetesClient(
+        context.kubernetes,
+        request_timeout=around.request_timeout,
+        environ=around.environ,
+        deadline=around.deadline,
+        clock=around.clock,
+    )
+    return (KubernetesInventory(client, with_budgets=False),)
+
+
 def observe(
-    source: MetricsSource, want: Want, *, context: str | None, cluster: str | None
+    source: MetricsSource,
+    want: Want,
+    *,
+    context: str | None,
+    cluster: str | None,
+    inventories: Sequence[Inventory] = (),
 ) -> Snapshot:
-    """A snapshot that knows which context it was taken of."""
-    return named(source.read(want), context=context, cluster=cluster)
+    """A snapshot that knows which context it was taken of, and who runs where.
+
+    Metrics and inventories are read at the same time. An inventory that can't be read is a warning
+    with the reason: the figures are as good without it.
+    """
+    if not inventories:
+        return named(source.read(want), context=context, cluster=cluster)
+    from gpuctl.clients.concurrently import map_concurrently
+
+    calls: list[Callable[[], Any]] = [
+        partial(source.read, want),
+        *(partial(_told, inventory) for inventory in inventories),
+    ]
+    snapshot, *told = map_concurrently(lambda call, _: call(), calls, most_at_once=len(calls))
+    for one in told:
+        snapshot = one.joined(snapshot)
+    return named(snapshot, context=context, cluster=cluster)
+
+
+def _told(inventory: Inventory) -> Told:
+    """What the inventory says, or why it says nothing."""
+    try:
+        return inventory.read()
+    except GpuctlError as exc:
+        return _Nothing(inventory.kind, exc)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """An inventory that could not be read."""
+
+    kind: str
+    reason: GpuctlError
+
+    def joined(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the reason as a warning."""
+        why = f"{self.reason.what}: {self.reason.cause}" if self.reason.cause else self.reason.what
+        hint = f"; {self.reason.hint}" if self.reason.hint else ""
+        text = f"workloads are known from the metrics' labels alone, not from {self.kind}: {why}"
+        return replace(snapshot, warnings=(*snapshot.warnings, text + hint))
 
 
 def named(snapshot: Snapshot, *, context: str | None, cluster: str | None) -> Snapshot:
