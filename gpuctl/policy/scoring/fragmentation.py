@@ -142,6 +142,8 @@ def placement(
     if len(able) < demand.gpus:
         return None
     before = fragmentation(room, mix)
+    if not demand.gpus:
+        return Placing(_growth(room, demand, (), mix, before), ())
     if demand.gpus > 1 or demand.milli == WHOLE:
         # Whole cards are alike; for several parts the fullest that still fit waste least.
         cards = tuple(sorted(able, key=lambda card: (room.free[card], card))[: demand.gpus])
