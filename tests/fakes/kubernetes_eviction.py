@@ -19,7 +19,7 @@ from tests.fakes.kubernetes_answers import (
     not_found,
     success,
 )
-from tests.fakes.kubernetes_state import ClusterState, _is_ready
+from tests.fakes.kubernetes_state import ClusterState, is_ready
 
 _FIELDS: dict[str, Any] = {
     "apiVersion": None,
@@ -168,7 +168,7 @@ def _check_budget(state: ClusterState, pod: Json, *, dry_run: bool) -> None:
                 "does not support.",
             )
         )
-    if not budgets or (not _is_ready(pod) and _lets_unhealthy_go(budgets[0])):
+    if not budgets or (not is_ready(pod) and _lets_unhealthy_go(budgets[0])):
         return
     budget = budgets[0]
     name, status = budget["metadata"]["name"], budget.get("status", {})

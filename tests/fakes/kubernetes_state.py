@@ -281,7 +281,7 @@ class ClusterState:
             if name in names and at > limit
         }
         healthy = sum(
-            _is_ready(pod) and not _is_leaving(pod) and pod["metadata"]["name"] not in booked
+            is_ready(pod) and not _is_leaving(pod) and pod["metadata"]["name"] not in booked
             for pod in selected
         )
         expected, desired = _demand(budget["spec"], selected)
@@ -308,10 +308,9 @@ class ClusterState:
 
 def _demand(spec: Json, selected: list[Json]) -> tuple[int, int]:
     """How many pods there should be, and how many of them must be healthy."""
-    present = [pod for pod in selected if not _is_leaving(pod)]
     minimum: Any = spec.get("minAvailable")
     if isinstance(minimum, int):
-        return len(present), minimum
+        return len(selected), minimum
     # Shares are of what the controllers want, so pods without a controller count for nothing.
     owned = sum(bool(pod["metadata"].get("ownerReferences")) for pod in selected)
     if minimum is not None:
@@ -322,7 +321,7 @@ def _demand(spec: Json, selected: list[Json]) -> tuple[int, int]:
     return owned, max(0, owned - most)
 
 
-def _is_ready(pod: Json) -> bool:
+def is_ready(pod: Json) -> bool:
     return any(
         c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", [])
     )
