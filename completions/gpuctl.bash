@@ -6,7 +6,7 @@ _gpuctl_command() {
     commands='' options='' arguments=''
     case $1 in
         '')
-            commands='heatmap rebalance snapshot config version completion'
+            commands='heatmap rebalance score snapshot config version completion'
             options='-h --help --version'
             ;;
         'heatmap')
@@ -14,6 +14,9 @@ _gpuctl_command() {
             ;;
         'rebalance')
             options='--dry-run --goal --target --max-moves --only --node --max-missing --explain --out --exit-code --exporter --sample-for --max-age -h --help'
+            ;;
+        'score')
+            options='--gpus --memory --mig --gpu-model --class --pod --node --strategy --gpu-level --explain --exporter --sample-for --max-age -h --help'
             ;;
         'snapshot')
             options='--exporter --sample-for --max-age -h --help'
@@ -77,6 +80,17 @@ _gpuctl_value() {
         'rebalance --exporter') value='?' ;;
         'rebalance --sample-for') value='?' ;;
         'rebalance --max-age') value='?' ;;
+        'score --gpus') value='?' ;;
+        'score --memory') value='?' ;;
+        'score --mig') value='?' ;;
+        'score --gpu-model') value='?' ;;
+        'score --class') value='inference training' ;;
+        'score --pod') value='+files' ;;
+        'score --node') value='+nodes' ;;
+        'score --strategy') value='least-loaded headroom pack fragmentation simple' ;;
+        'score --exporter') value='?' ;;
+        'score --sample-for') value='?' ;;
+        'score --max-age') value='?' ;;
         'snapshot --exporter') value='?' ;;
         'snapshot --sample-for') value='?' ;;
         'snapshot --max-age') value='?' ;;

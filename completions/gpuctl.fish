@@ -1,7 +1,7 @@
 # fish completion for gpuctl; generated, see `gpuctl completion --help`
 
 # Options that take a value, for which the next word is not a command.
-set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --goal --target --max-moves --only --max-missing --out --path
+set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --goal --target --max-moves --only --max-missing --out --gpus --memory --mig --class --pod --strategy --path
 
 # Whether the line so far is exactly the command path in the arguments; more words are arguments.
 function __gpuctl_at
@@ -15,7 +15,7 @@ function __gpuctl_at
             set pending yes
         else if not string match -q -- '-*' $word
             set -l longer $path $word
-            contains -- "$longer" 'heatmap' 'rebalance' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'version' 'completion'; or break
+            contains -- "$longer" 'heatmap' 'rebalance' 'score' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'version' 'completion'; or break
             set path $longer
         end
     end
@@ -52,6 +52,7 @@ complete -c gpuctl -l width -x -d 'cells a line'
 
 complete -c gpuctl -n '__gpuctl_at' -a heatmap -d 'show which GPUs are hot, idle or lost'
 complete -c gpuctl -n '__gpuctl_at' -a rebalance -d 'plan the moves that relieve hot GPUs'
+complete -c gpuctl -n '__gpuctl_at' -a score -d 'rank nodes for a new workload'
 complete -c gpuctl -n '__gpuctl_at' -a snapshot -d 'save the cluster\'s state as a file'
 complete -c gpuctl -n '__gpuctl_at' -a config -d 'write, show and check the configuration'
 complete -c gpuctl -n '__gpuctl_at' -a version -d 'show the version of gpuctl'
@@ -92,6 +93,21 @@ complete -c gpuctl -n '__gpuctl_at rebalance' -l exporter -x -d 'scrape this dcg
 complete -c gpuctl -n '__gpuctl_at rebalance' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
 complete -c gpuctl -n '__gpuctl_at rebalance' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
 complete -c gpuctl -n '__gpuctl_at rebalance' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at score' -l gpus -x -d 'GPUs it needs [default: 1]'
+complete -c gpuctl -n '__gpuctl_at score' -l memory -x -d 'free memory on each of them, e.g. 20Gi'
+complete -c gpuctl -n '__gpuctl_at score' -l mig -x -d 'MIG instances of this profile instead of GPUs, e.g. 1g.10gb'
+complete -c gpuctl -n '__gpuctl_at score' -l gpu-model -x -d 'a GPU model, e.g. \'*A100*\''
+complete -c gpuctl -n '__gpuctl_at score' -l class -x -a 'inference training' -d 'what it is: training beside inference slows it'
+complete -c gpuctl -n '__gpuctl_at score' -l pod -r -F -d 'read its needs from a manifest; - is stdin'
+complete -c gpuctl -n '__gpuctl_at score' -l node -x -a '(__gpuctl_live nodes)' -d 'only these nodes; repeatable'
+complete -c gpuctl -n '__gpuctl_at score' -l strategy -x -a 'least-loaded headroom pack fragmentation simple' -d 'what counts as better [default: the policy\'s, least-loaded]'
+complete -c gpuctl -n '__gpuctl_at score' -l gpu-level -d 'rank single GPUs or MIG instances'
+complete -c gpuctl -n '__gpuctl_at score' -l explain -d 'a sentence for each part of each score'
+complete -c gpuctl -n '__gpuctl_at score' -l exporter -x -d 'scrape this dcgm-exporter or Pushgateway instead of asking Prometheus: URL, HOST:PORT or HOST; @FILE reads a list; repeatable'
+complete -c gpuctl -n '__gpuctl_at score' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
+complete -c gpuctl -n '__gpuctl_at score' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
+complete -c gpuctl -n '__gpuctl_at score' -s h -l help -d 'show this text'
 
 complete -c gpuctl -n '__gpuctl_at snapshot' -l exporter -x -d 'scrape this dcgm-exporter or Pushgateway instead of asking Prometheus: URL, HOST:PORT or HOST; @FILE reads a list; repeatable'
 complete -c gpuctl -n '__gpuctl_at snapshot' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'

@@ -27,6 +27,12 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("--demo-scenario", "mig-mixed", "heatmap", "--since", "30m", "--metric", "mem"),
     ),
     "heatmap_explanation": (("--demo-scenario", "mig-mixed", "heatmap", "--explain", "mig-01/0"),),
+    "score_list": (
+        ("--demo", "score"),
+        ("--demo", "score", "--gpu-level", "--explain", "--memory", "40Gi"),
+        ("--demo-scenario", "mig-mixed", "score", "--mig", "1g.10gb", "--gpu-level"),
+        ("--demo-scenario", "mig-mixed", "score", "--explain", "--strategy", "fragmentation"),
+    ),
     "snapshot": (("--demo", "snapshot"), ("--demo-scenario", "mig-mixed", "snapshot")),
     "plan": (
         ("--demo", "rebalance", "--dry-run"),

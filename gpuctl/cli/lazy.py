@@ -38,6 +38,7 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "heatmap": Entry("gpuctl.cli.heatmap:heatmap", "show which GPUs are hot, idle or lost"),
     "rebalance": Entry("gpuctl.cli.rebalance:rebalance", "plan the moves that relieve hot GPUs"),
+    "score": Entry("gpuctl.cli.score:score", "rank nodes for a new workload"),
     "snapshot": Entry("gpuctl.cli.snapshot_cmd:snapshot", "save the cluster's state as a file"),
     "config": Entry("gpuctl.cli.config_cmd:app", "write, show and check the configuration"),
     "version": Entry("gpuctl.cli.version:version", "show the version of gpuctl"),

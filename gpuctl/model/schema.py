@@ -25,6 +25,7 @@ from gpuctl.model.explanation import ExplanationDocument
 from gpuctl.model.heatmap import HeatmapDocument
 from gpuctl.model.history import HistoryDocument
 from gpuctl.model.plan import PlanDocument
+from gpuctl.model.score import ScoreListDocument
 from gpuctl.model.snapshot import Snapshot
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -43,6 +44,7 @@ def documents() -> Mapping[str, type[msgspec.Struct]]:
         "heatmap_explanation": ExplanationDocument,
         "heatmap_history": HistoryDocument,
         "plan": PlanDocument,
+        "score_list": ScoreListDocument,
         "snapshot": Snapshot,
         "version": VersionDocument,
     }

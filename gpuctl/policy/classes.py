@@ -6,7 +6,8 @@ has told answers "unknown", never "allowed".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 from gpuctl.errors import ConfigError
 from gpuctl.model.policy import ClassSelector, Policy
@@ -39,6 +40,15 @@ def workload_class(workload: Workload, policy: Policy) -> WorkloadClass:
     if _selects(policy.classes.inference, workload, "inference"):
         return "inference"
     return "unknown"
+
+
+def class_of_labels(
+    labels: Mapping[str, str], policy: Policy
+) -> Literal["training", "inference"] | None:
+    """The class of a pod that is still to be made, by its labels; None when neither fits."""
+    pod = Workload(id="new/pod", kind="pod", owner="", labels=dict(labels))
+    found = workload_class(pod, policy)
+    return None if found == "unknown" else found
 
 
 def _selects(selector: ClassSelector, workload: Workload, name: str) -> bool:

@@ -100,11 +100,11 @@ def _fragmentation(node: Node, result: Assessment, scorer: Scorer) -> str:
 
 def _hot(node: Node, result: Assessment, scorer: Scorer) -> str:
     if not result.hot:
-        return "none of its GPUs is hot"
-    count = len(node.devices)
+        return "none of its GPUs is hot" if result.by_node else "it is not hot"
+    what = "GPUs and MIG instances" if any(d.at.instance for d in node.devices) else "GPUs"
     verb = "is" if result.hot == 1 else "are"
     return (
-        f"{result.hot} of its {count} devices {verb} hot; "
+        f"{result.hot} of its {len(node.devices)} {what} {verb} hot; "
         f"all of them would cost {scorer.weights.hot:.4g} % of the points"
     )
 
