@@ -171,7 +171,7 @@ class _Watch:
         self._snapshot = first.snapshot
         self._last_begun = first.begun
         self._feed = Feed(self._document(), first.begun, first.took)
-        self._draw_seconds = 0.0
+        self._draw_seconds = self._typed_at = 0.0
 
     @property
     def exit_code(self) -> ExitCode:
@@ -200,12 +200,17 @@ class _Watch:
             self._draw()
             typed = self._screen.wait(self._signals.wakeup, self._patience(end))
             self._heed_signals()
-            if typed is None:
-                self._press(self._keys.flush() if self._keys.is_waiting else [])
-            else:
-                self._press(self._keys.feed(typed))
+            self._press(self._decoded(typed))
             self._take_reading()
             self._read_when_due()
+
+    def _decoded(self, typed: bytes | None) -> list[str]:
+        """Keys; a lone Esc among them once nothing has followed it for a moment."""
+        if typed is not None:
+            self._typed_at = self._now()
+            return self._keys.feed(typed)
+        is_lone = self._keys.is_waiting and self._now() - self._typed_at >= _ESC_SECONDS
+        return self._keys.flush() if is_lone else []
 
     def _draw(self) -> None:
         begun = self._now()
@@ -228,7 +233,7 @@ class _Watch:
         now = self._now()
         moments = [] if end is None else [end - now]
         if self._keys.is_waiting:
-            moments.append(_ESC_SECONDS)
+            moments.append(self._typed_at + _ESC_SECONDS - now)
         if self._may_read and self._reader.since is None:
             moments.append(self._due - now)
         if not self._feed.stands_still or self._feed.failure is not None:

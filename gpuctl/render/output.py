@@ -244,7 +244,9 @@ class Output:
             _write_encodable(self.stderr, text)
             self.stderr.flush()
         except (OSError, ValueError):
-            # Nobody reads stderr any more: the exit code still tells how it went.
+            # Nobody reads stderr any more: the exit code still tells how it went, if the
+            # interpreter has nothing left to flush there at its end.
+            silence(self.stderr)
             self.stderr = None
 
     # The plumbing

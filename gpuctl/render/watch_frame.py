@@ -100,11 +100,11 @@ def frame(state: WatchState, feed: Feed, screen: Screen, now: float) -> Frame:
         text = f"needs {LEAST_WIDTH}x{LEAST_HEIGHT} cells; q quits"
         return Frame([cut(plain(text), width).text] if height else [], drawn=state.drawn)
     inner = replace(screen, width=width, height=height - 1)
-    feed = replace(feed, doc=changed(feed.doc, metrics_age_seconds=feed.age_seconds(now)))
     is_old = feed.failure is not None or feed.is_late(now, state.period.total_seconds())
     if state.page == "map":
         look = Look(state.metric, state.by_mig, state.wide_cells, state.as_table, is_old)
-        picture = live_picture(feed.doc, inner, look, state.selected)
+        aged = changed(feed.doc, metrics_age_seconds=feed.age_seconds(now))
+        picture = live_picture(aged, inner, look, state.selected)
         lines, drawn = picture.lines, picture.drawn
         notes = _map_notes(state, feed.doc, picture)
     else:
