@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuctl.cli.completion_cache import remember_nodes
+from gpuctl.cli.lazy import COMMANDS
 from tests.real.programs import program
 from tests.spawning import Terminal, run_shell_line, script_environ, spawn
 
@@ -35,7 +36,7 @@ COMPLETED = [
 ]
 
 CANDIDATES = [
-    ("gpuctl ", {"heatmap", "snapshot", "config", "version", "completion"}),
+    ("gpuctl ", {name for name, entry in COMMANDS.items() if not entry.hidden}),
     ("gpuctl config ", {"init", "view", "use-context", "check", "contexts"}),
     ("gpuctl heatmap -o ", {"table", "wide", "name", "csv", "json", "yaml"}),
     ("gpuctl heatmap --context ", {"hk", "hk-test", "sz"}),
