@@ -117,7 +117,7 @@ class LabelRules:
         """A label under any of its spellings. An empty or blank label equals an absent one."""
         for spelling in self.spellings[key]:
             value = labels.get(spelling)
-            if value and not value.startswith(_BLANK):
+            if value and (value[0] != "<" or not value.startswith(_BLANK)):
                 return value
         return None
 

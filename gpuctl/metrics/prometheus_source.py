@@ -13,7 +13,7 @@ from gpuctl.metrics import diagnosis
 from gpuctl.metrics.bounds import ratio_named_scale, reading
 from gpuctl.metrics.cleaning import PRESENCE, Cleaner, Trace
 from gpuctl.metrics.labels import LabelRules
-from gpuctl.metrics.names import RATIO_NAMED_UTILIZATION, MetricNames
+from gpuctl.metrics.names import ENGINE_ACTIVE, RATIO_NAMED_UTILIZATION, MetricNames
 from gpuctl.metrics.past import history_families, history_series
 from gpuctl.metrics.queries import INTERVAL_MARK, INTERVAL_SECONDS, QuerySet
 from gpuctl.metrics.source import Explanation, History, Want, find_gpu
@@ -214,7 +214,7 @@ class PrometheusSource:
         count = window_samples(want.policy.hot_for, step)
         start = found.now - (count - 1) * step
         query = self._queries.utilization_over_time(
-            found.present,
+            self._speaking(found.present, gpus),
             one_means=found.one_means,
             younger_than=max(_STANDS_AT_LEAST_SECONDS, 2.5 * interval),
             places=_without_uuid(gpus),
@@ -224,6 +224,15 @@ class PrometheusSource:
         answer = self._client.range(query, start, found.now, step)
         found.note(answer)
         return self._grid(answer, gpus, start, step, count)
+
+    def _speaking(self, present: frozenset[str], gpus: Iterable[Gpu]) -> frozenset[str]:
+        """The metric names that some card's utilization comes from.
+
+        On a large fleet the server needs seconds for activity that nobody reads.
+        """
+        engine = frozenset(self._names.of_families(ENGINE_ACTIVE))
+        is_read = any(gpu.mig or gpu.utilization_source in engine for gpu in gpus)
+        return present if is_read else present - engine
 
     def _streaks(self, gpus: list[Gpu], found: _Round, want: Want) -> list[Gpu]:
         """For how long each GPU that is hot over the window has been so."""
@@ -235,7 +244,7 @@ class PrometheusSource:
         start = found.now - (count - 1) * step
         places = _without_uuid(hot)
         query = self._queries.utilization_over_time(
-            found.present,
+            self._speaking(found.present, hot),
             one_means=found.one_means,
             uuids=() if places else [gpu.uuid for gpu in hot],
             places=places,

@@ -110,7 +110,7 @@ class Grouper:
             key = None if family is None else self._card(sample)
             if family is None or key is None:
                 continue
-            row = self._row(sample, family, exported, scales)
+            row = self._row(sample, family, key[0], exported, scales)
             part = self.rules.mig_id(sample.labels)
             part = WHOLE if part is None else part
             if family == PRESENCE and sample.at is not None:
@@ -145,15 +145,18 @@ class Grouper:
         self,
         sample: Sample,
         family: str,
+        cluster: str,
         exported: frozenset[tuple[str, str]],
         scales: Mapping[tuple[str, ...], float | None],
     ) -> Row:
         labels, rules = sample.labels, self.rules
+        source = rules.source(labels)
+        group = (cluster, source[0] or "")
         value: float | str
         if family == PRESENCE:
             value = 0.0
         elif sample.name in RATIO_NAMED_UTILIZATION:
-            scale = scales.get(self._target(labels), scales.get(rules.job_group(labels)))
+            scale = scales.get(self._target(labels), scales.get(group))
             value = ratio_named_reading(sample.value, scale)
         else:
             value = reading(family, sample.value)
@@ -167,8 +170,8 @@ class Grouper:
             value=None if isinstance(value, str) else value,
             at=sample.at,
             profile=rules.get(labels, "profile"),
-            source=rules.source(labels),
-            user=rules.workload(labels, exported=rules.job_group(labels) in exported),
+            source=source,
+            user=rules.workload(labels, exported=group in exported),
         )
 
     def _target(self, labels: Labels) -> tuple[str, ...]:
