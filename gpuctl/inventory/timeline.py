@@ -22,6 +22,8 @@ def chosen_step(span: timedelta, step: timedelta | None, *, columns: int | None)
     Raises UsageError when the span holds more steps than a server answers at once, or none.
     """
     if step is not None:
+        if step <= timedelta(0):
+            raise UsageError("--step has to be more than nothing", hint="for example --step 5m")
         if step > span:
             raise UsageError(
                 "--step is longer than --since", hint="for example --since 6h --step 5m"

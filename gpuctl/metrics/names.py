@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gpuctl.errors import ConfigError
+
 UTILIZATION = "utilization"
 ENGINE_ACTIVE = "engine_active"
 MEMORY_USED = "memory_used"
@@ -63,7 +65,17 @@ class MetricNames:
 
     @classmethod
     def of(cls, aliases: Mapping[str, Iterable[str]] | None = None) -> MetricNames:
-        """The built-in table with `aliases` (family -> more names) tried first."""
+        """The built-in table with `aliases` (family -> more names) tried first.
+
+        Raises ConfigError for an alias of a family that there is not.
+        """
+        unknown = [family for family in aliases or {} if family not in _BUILT_IN]
+        if unknown:
+            raise ConfigError(
+                f"metrics.aliases names no figure: {', '.join(unknown)}",
+                cause="an alias is given under the figure that it stands for",
+                hint=f"figures: {', '.join(FAMILIES)}",
+            )
         by_family = {
             family: _with_lower_case((*(aliases or {}).get(family, ()), *built_in))
             for family, built_in in _BUILT_IN.items()
