@@ -57,6 +57,7 @@ class ClusterState:
     def __post_init__(self) -> None:
         self.changed = threading.Condition(self.lock)
         self.objects = {kind: {} for kind in BY_KIND.values()}
+        self.add(BY_KIND["Namespace"], {"metadata": {"name": "default"}})
 
     # -- objects -----------------------------------------------------------------------------------
 
