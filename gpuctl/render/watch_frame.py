@@ -161,6 +161,8 @@ def _map_notes(state: WatchState, doc: HeatmapDocument, picture: Picture) -> lis
     gpu = selected_gpu(state, doc)
     if gpu is not None:
         notes.append(address(gpu.node, gpu.gpu))
+    if picture.omits_instances:
+        notes.append("i: MIG")
     return notes
 
 

@@ -41,13 +41,17 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Lines that fit the screen: of `nodes` nodes, `shown` are drawn from number `first` on."""
+    """Lines that fit the screen: of `nodes` nodes, `shown` are drawn from number `first` on.
+
+    `omits_instances`: there are MIG instances, and no room for them.
+    """
 
     lines: list[Piece]
     drawn: Drawn = field(default_factory=Drawn)
     first: int = 0
     shown: int = 0
     nodes: int = 0
+    omits_instances: bool = False
 
 
 def live_picture(
@@ -73,6 +77,7 @@ class _Drawing:
         self.width = screen.width or 80
         self.height = screen.height or 24
         self.is_small = self.height < SMALL
+        self.has_mig = any(gpu.mig for gpu in doc.items)
         self.row, self.column = self._place()
 
     def picture(self) -> Picture:
@@ -129,7 +134,8 @@ class _Drawing:
         else:
             beside = side_lines(self.doc, self.screen, panel, room)
             lines = [*head, *_side_by_side(body, beside, left + _GAP), *foot]
-        return Picture(lines[: self.height], drawn, first, count, len(groups))
+        omits = self.has_mig and all(len(group) == 1 for group in groups)
+        return Picture(lines[: self.height], drawn, first, count, len(groups), omits)
 
     def _groups(self, layout: Layout, width: int, room: int) -> list[list[Piece]]:
         """The lines of each node; those of instances where all fit or were asked for."""
@@ -137,7 +143,7 @@ class _Drawing:
         nodes = [
             [self._node_line(layout, number, load)] for number, load in enumerate(self.doc.nodes)
         ]
-        if not any(gpu.mig for gpu in self.doc.items):
+        if not self.has_mig:
             return nodes
         dim = self.look.is_dim
         groups = [
@@ -179,7 +185,8 @@ class _Drawing:
         lines = [*head, *body[:room], *foot]
         lines += side_lines(self.doc, self.screen, self.width, free)
         drawn = Drawn(plan.per_line, max(1, (count - 1) * plan.per_line))
-        return Picture(lines[: self.height], drawn, begin, min(end, len(nodes)) - begin, len(nodes))
+        shown = min(end, len(nodes)) - begin
+        return Picture(lines[: self.height], drawn, begin, shown, len(nodes), self.has_mig)
 
     def _marked(self, plan: CompactPlan, line: Piece, number: int) -> Piece:
         """The line, with the selected GPU's character turned inside out if it is here."""

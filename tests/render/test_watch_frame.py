@@ -153,6 +153,18 @@ def test_a_map_too_tall_scrolls_to_the_selected_node() -> None:
     assert "nodes 1-" in status(top)
 
 
+def test_instances_without_room_are_one_key_away() -> None:
+    cards = [a_gpu(f"n{i}", 0, 50, mig=[an_instance(1), an_instance(2)]) for i in range(8)]
+    doc = a_heatmap(*cards, a_gpu("n8", 0, 50))
+    small = Screen(80, 16)
+    assert "3g.40gb#1" not in text(shown(doc=doc, screen=small))
+    assert "i: MIG" in status(shown(doc=doc, screen=small))
+    by_mig = shown(WatchState(by_mig=True), doc, small)
+    assert "3g.40gb#1" in text(by_mig)
+    assert "i: MIG" not in status(by_mig)
+    assert "i: MIG" not in status(shown(doc=doc, screen=Screen(80, 60)))
+
+
 def test_detail_shows_every_figure() -> None:
     state = replace(selecting("gpu-node-1", 0), page="gpu")
     page = text(shown(state))
