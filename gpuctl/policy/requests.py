@@ -174,7 +174,7 @@ def _refusal(
 
 def _hot_words(hot: int, free: int, what: str) -> str:
     if hot < free:
-        return f"{hot} of {free} free {what}s are hot" if hot > 1 else f"1 of {free} is hot"
+        return f"{hot} of {free} free {what}s {'is' if hot == 1 else 'are'} hot"
     if free == 1:
         return f"the only free {what} is hot"
     return f"both free {what}s are hot" if free == 2 else f"all {free} free {what}s are hot"

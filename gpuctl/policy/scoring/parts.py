@@ -90,18 +90,19 @@ def _assess(
     by_node: bool,
 ) -> Assessment:
     growth: float | None = None
+    own_part = BEST_CARD_WORTH if by_node and picks_itself(node, scorer.request) else 1.0
     if scorer.asks_fragmentation and _only_fragmentation(scorer.weights):
         chosen, growth = _least_harm(node, free, scorer, count)
     else:
-        chosen = _best(free, scorer, count)
+        chosen = _best(free, scorer, count, own_part)
         if scorer.asks_fragmentation:
             _, growth = _least_harm(node, chosen, scorer, count)
     if scorer.strategy == "simple":
         return Assessment(chosen, _simple(chosen), None, hot, by_node)
     weights = scorer.weights
     compute, memory, spread = _means(fractions(device, scorer) for device in chosen)
-    if by_node and picks_itself(node, scorer.request):
-        compute += (1 - BEST_CARD_WORTH) * (_mean_compute(node, scorer) - compute)
+    if own_part < 1:
+        compute = own_part * compute + (1 - own_part) * _mean_compute(node, scorer)
     fragments = in_use_share(node) if scorer.strategy == "pack" else harmlessness(growth)
     exact = ScoreParts(
         compute=weights.compute * compute,
@@ -207,18 +208,24 @@ def neutral(scores: Iterable[int]) -> int:
 # -- choosing devices -----------------------------------------------------------------------------
 
 
-def _best(free: Sequence[Device], scorer: Scorer, count: int) -> tuple[Device, ...]:
-    """The devices that earn most; among equals the first of the node."""
-    ranked = sorted(free, key=lambda device: -_worth(device, scorer))
+def _best(
+    free: Sequence[Device], scorer: Scorer, count: int, own_part: float
+) -> tuple[Device, ...]:
+    """The devices that earn most; among equals the first of the node.
+
+    `own_part` of the compute points depends on the choice.
+    """
+    ranked = sorted(free, key=lambda device: -_worth(device, scorer, own_part))
     return tuple(ranked[:count])
 
 
-def _worth(device: Device, scorer: Scorer) -> float:
+def _worth(device: Device, scorer: Scorer, own_part: float) -> float:
     if scorer.strategy == "simple":
         return sum(_values(_simple((device,))))
     weights = scorer.weights
     compute, memory, spread = fractions(device, scorer)
-    return weights.compute * compute + weights.memory * memory + weights.spread * spread
+    own = own_part * weights.compute * compute
+    return own + weights.memory * memory + weights.spread * spread
 
 
 def _only_fragmentation(weights: Weights) -> bool:
