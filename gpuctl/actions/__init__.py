@@ -1,0 +1,1 @@
+"""Side effects: evictions, and the executor with its journal, lock, holds and recovery."""
