@@ -144,12 +144,14 @@ class TaskCalls:
         page = self.task_log(upid, start=max(0, total - last), limit=last)
         return tuple(line.t for line in page.lines)
 
-    def tasks(self, node: str, *, vmid: int | None = None) -> tuple[TaskRow, ...]:
+    def tasks(
+        self, node: str, *, vmid: int | None = None, source: str = "all"
+    ) -> tuple[TaskRow, ...]:
         """Running and recent tasks of a node, or of a VM there, the newest first.
 
-        Tasks of others only with Sys.Audit on the node.
+        `source` is all, active or archive. Tasks of others only with Sys.Audit on the node.
         """
-        values: dict[str, str | int] = {"source": "all", "limit": _MOST_TASKS}
+        values: dict[str, str | int] = {"source": source, "limit": _MOST_TASKS}
         if vmid is not None:
             values["vmid"] = vmid
         rows = self._api.read(
@@ -174,7 +176,7 @@ class TaskCalls:
 
     def running_migrations(self, node: str) -> tuple[TaskRow, ...]:
         """Migrations that a node is the source of at this moment, of any VM."""
-        rows = self.tasks(node)
+        rows = self.tasks(node, source="active")
         return tuple(row for row in rows if row.type in MIGRATIONS and row.is_running)
 
     def stop_task(self, upid: Upid) -> None:

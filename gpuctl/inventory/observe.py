@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO, runtime_checkable
 
 from msgspec.structs import replace
 
 from gpuctl.clock import Clock, Deadline
 from gpuctl.errors import ConfigError, GpuctlError, UsageError
 from gpuctl.metrics.source import MetricsSource, Want
-from gpuctl.model.settings import ContextSettings
+from gpuctl.model.settings import ContextSettings, ProxmoxSettings
 from gpuctl.model.snapshot import Snapshot
 
 
@@ -45,6 +45,14 @@ class Told(Protocol):
 
     def joined(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with its workloads, and with a warning for each contradiction."""
+
+
+@runtime_checkable
+class ToldBeside(Told, Protocol):
+    """What an inventory said, and what makes more sense beside what the others said."""
+
+    def beside(self, others: Sequence[object]) -> Told:
+        """The same, with what the others know in view."""
 
 
 class Inventory(Protocol):
@@ -98,19 +106,40 @@ def open_source(wanted: Wanted, context: ContextSettings, around: Surroundings) 
 
 def open_inventories(context: ContextSettings, around: Surroundings) -> tuple[Inventory, ...]:
     """Who tells where workloads run, for views: what the context configures, nothing else."""
-    if context.kubernetes is None:
-        return ()
-    from gpuctl.clients.kubernetes.client import KubernetesClient
-    from gpuctl.inventory.kubernetes import KubernetesInventory
+    inventories: list[Inventory] = []
+    if context.kubernetes is not None:
+        from gpuctl.clients.kubernetes.client import KubernetesClient
+        from gpuctl.inventory.kubernetes import KubernetesInventory
 
-    client = KubernetesClient(
-        context.kubernetes,
+        client = KubernetesClient(
+            context.kubernetes,
+            request_timeout=around.request_timeout,
+            environ=around.environ,
+            deadline=around.deadline,
+            clock=around.clock,
+        )
+        inventories.append(KubernetesInventory(client, with_budgets=False))
+    if context.proxmox is not None and context.proxmox.endpoints:
+        try:
+            inventories.append(_proxmox(context.proxmox, around))
+        except ConfigError as exc:
+            # Half a section: the figures are as good without VMs, and the reason is told.
+            inventories.append(_Unusable("proxmox", exc))
+    return tuple(inventories)
+
+
+def _proxmox(settings: ProxmoxSettings, around: Surroundings) -> Inventory:
+    from gpuctl.clients.proxmox import ProxmoxClient
+    from gpuctl.inventory.proxmox import ProxmoxInventory
+
+    client = ProxmoxClient(
+        settings,
         request_timeout=around.request_timeout,
         environ=around.environ,
         deadline=around.deadline,
         clock=around.clock,
     )
-    return (KubernetesInventory(client, with_budgets=False),)
+    return ProxmoxInventory(client, settings.kubernetes_nodes)
 
 
 def observe(
@@ -136,7 +165,9 @@ def observe(
     ]
     snapshot, *told = map_concurrently(lambda call, _: call(), calls, most_at_once=len(calls))
     for one in told:
-        snapshot = one.joined(snapshot)
+        # A VM may be a Kubernetes node, which only both inventories together can tell.
+        aware = one.beside(told) if isinstance(one, ToldBeside) else one
+        snapshot = aware.joined(snapshot)
     return named(snapshot, context=context, cluster=cluster)
 
 
@@ -146,6 +177,21 @@ def _told(inventory: Inventory) -> Told:
         return inventory.read()
     except GpuctlError as exc:
         return _Nothing(inventory.kind, exc)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unusable:
+    """An inventory whose settings can't work."""
+
+    kind: Literal["kubernetes", "proxmox"]
+    reason: GpuctlError
+
+    def read(self) -> Told:
+        """Raise the reason."""
+        raise self.reason
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 @dataclass(frozen=True, slots=True)

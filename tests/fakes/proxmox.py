@@ -326,7 +326,15 @@ class FakeProxmox:
         return {path: dict.fromkeys(held, 1)} if held else {}
 
 
-_RIGHTS = ("VM.Audit", "VM.Migrate", "VM.PowerMgmt", "VM.Config.Disk", "Sys.Audit", "Mapping.Audit")
+_RIGHTS = (
+    "Datastore.AllocateSpace",
+    "VM.Audit",
+    "VM.Migrate",
+    "VM.PowerMgmt",
+    "VM.Config.Disk",
+    "Sys.Audit",
+    "Mapping.Audit",
+)
 
 
 class _NodeDown(Exception):  # noqa: N818 - it is an answer, not a fault
