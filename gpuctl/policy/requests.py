@@ -197,7 +197,8 @@ def _taken_words(
         has = f"no slot free on {_count(len(kind), what)}"
     else:
         rule, what = "no-free-gpu", "GPU"
-        has = f"no GPU free of {len(kind)}"
+        many = f"none of its {len(kind)} GPUs is free"
+        has = many if len(kind) > 1 else "its only GPU is in use"
     if left:
         has = f"{left} of {_count(len(kind), what)} free, {request.gpus} are asked for"
     return Verdict(False, rule, has + aside)

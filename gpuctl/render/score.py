@@ -14,7 +14,7 @@ from gpuctl.render.heatmap_frame import (
     source_words,
     time_words,
 )
-from gpuctl.render.screen import Piece, Screen, finished, flow, plain
+from gpuctl.render.screen import Screen, finished, flow, plain
 from gpuctl.render.tables import MISSING, Cell, plain_table
 
 PARTS = ("compute", "memory", "spread", "fragmentation", "hot", "freshness")
@@ -38,6 +38,9 @@ HEADERS = (
 )
 _TEXTS = frozenset({"node", "mig_profile", "stale", "rule", "reason", "uuid"})
 NUMERIC = frozenset(HEADERS) - _TEXTS
+
+#: Columns that a narrow screen does without, and the width from which on they are shown.
+_GIVING_WAY = (("mem free", 70), ("mean util", 56), ("util", 50))
 
 Row = tuple[Cell | bool, ...]
 
@@ -92,6 +95,12 @@ def _table(doc: ScoreListDocument, screen: Screen) -> list[str]:
     headers += [load, "mem free", "note"]
     numeric = {"rank", "score", "free", load, "mem free"}
     rows = [_row(rank, item, by_gpu=by_gpu) for rank, item in enumerate(doc.items, 1)]
+    for column, at_least in _GIVING_WAY:
+        if screen.width is not None and screen.width < at_least and column in headers:
+            place_of_it = headers.index(column)
+            headers.pop(place_of_it)
+            for row in rows:
+                row.pop(place_of_it)
     text = plain_table(
         headers, rows, numeric=numeric, width=screen.width, ascii_only=not screen.utf8
     )
@@ -101,7 +110,7 @@ def _table(doc: ScoreListDocument, screen: Screen) -> list[str]:
 def _row(rank: int, item: Scored, *, by_gpu: bool) -> list[Cell]:
     load, memory = item.utilization_mean_pct, item.memory_free_mib
     free = [] if by_gpu else [None if item.gpus is None else _free(item)]
-    note = f"{item.reason}: neutral score" if item.stale else item.reason
+    note = f"neutral: {item.reason}" if item.stale else item.reason
     return [
         rank,
         place(item) if by_gpu else item.node,
@@ -141,32 +150,25 @@ def _refused(doc: ScoreListDocument, screen: Screen) -> Iterator[str]:
         if screen.width is None:
             yield from (f"  {name}: {said}" for name in names)
         else:
-            yield from _wrapped(f"{said}: {shorten(names, 5)}", screen, 2)
+            yield from _wrapped(f"{said}: {shorten(names, 5)}", screen)
 
 
 def _explained(item: Scored, screen: Screen) -> Iterator[str]:
     yield f"{screen.name(place(item))}  {item.score:.2f} ="
     for name in PARTS:
-        points = f"{getattr(item.parts, name):7.2f}"
-        sentence = screen.name(getattr(item.explanation, name))
-        yield from _wrapped(f"{name:<13} {points}  {sentence}", screen, 2, hanging=25)
+        lead = f"  {name:<13} {getattr(item.parts, name):7.2f}  "
+        words = screen.name(getattr(item.explanation, name)).split()
+        width = None if screen.width is None else max(20, screen.width - len(lead))
+        for line in flow([plain(word) for word in words], width, gap=" "):
+            yield lead + line.text
+            lead = " " * len(lead)
 
 
-def _wrapped(text: str, screen: Screen, indent: int, *, hanging: int = 4) -> list[str]:
-    """`text` on lines of the screen; the columns that open it keep their blanks."""
-    lead = " " * indent + text
-    if screen.width is None:
-        return [lead]
-    from gpuctl.render.terminal import cell_width
-
-    if cell_width(lead) <= screen.width:
-        return [lead]
-    fixed = max(0, min(hanging, screen.width - 20))
-    head, rest = lead[:fixed], lead[fixed:]
-    pieces = [plain(word) for word in rest.split()]
-    lines = flow(pieces, screen.width - fixed, gap=" ")
-    first, *others = lines or [Piece("", 0)]
-    return [head + first.text, *(" " * fixed + line.text for line in others)]
+def _wrapped(text: str, screen: Screen) -> list[str]:
+    """A line of prose, indented, later lines of it more so."""
+    words = [plain(word) for word in text.split()]
+    width = None if screen.width is None else max(20, screen.width - 2)
+    return [f"  {line.text}" for line in flow(words, width, gap=" ", indent="  ")]
 
 
 def score_rows(doc: ScoreListDocument) -> tuple[tuple[str, ...], list[Row]]:

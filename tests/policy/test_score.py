@@ -143,7 +143,7 @@ REFUSED: list[tuple[list[Gpu], dict[str, Any], str, str]] = [
     ([HOT, a_gpu("n1", 1, 97), a_gpu("n1", 2, 99)], {}, "hot", "all 3 free GPUs are hot"),
     ([HOT, a_gpu("n1", 1, 5, 0, T)], {}, "hot", "the only free GPU is hot"),
     ([HOT, a_gpu("n1", 1, 5)], {"gpus": 2}, "hot", "1 of 2 free GPUs is hot"),
-    ([a_gpu("n1", 0, 5, 0, T)], {}, "no-free-gpu", "no GPU free of 1"),
+    ([a_gpu("n1", 0, 5, 0, T)], {}, "no-free-gpu", "its only GPU is in use"),
     (
         [a_gpu("n1", 0, 5, 0, T), a_gpu("n1", 1, 5)],
         {"gpus": 2},
@@ -177,7 +177,7 @@ REFUSED: list[tuple[list[Gpu], dict[str, Any], str, str]] = [
         [a_gpu("n1", 0, 5, 0, T), a_gpu("n1", 1, None, None, state=GpuState.LOST)],
         {},
         "no-free-gpu",
-        "no GPU free of 2 (1 GPU lost)",
+        "none of its 2 GPUs is free (1 GPU lost)",
     ),
 ]
 
@@ -250,7 +250,7 @@ def test_a_stale_node_is_neutral_and_says_so() -> None:
     assert old.reason == "metrics 7 min old"
     assert 0 < old.score < report.items[0].score
     assert old.parts.freshness == old.score
-    assert any("1 nodes are unknown or stale" in warning for warning in report.warnings)
+    assert any("1 node is unknown or stale" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize(

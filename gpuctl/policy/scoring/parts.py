@@ -138,7 +138,7 @@ def _compute(device: Device, scorer: Scorer) -> float:
 
 def picks_itself(node: Node, request: Request) -> bool:
     """Whether the node's device plugin has a choice of cards that already have load."""
-    return node.is_shared and request.mig_profile is None
+    return node.is_shared and request.mig_profile is None and len(node.cards) > 1
 
 
 def _mean_compute(node: Node, scorer: Scorer) -> float:

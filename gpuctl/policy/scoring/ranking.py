@@ -291,7 +291,8 @@ def _warnings(
     stale = sorted({item.node for item in items if item.stale})
     if stale:
         words = "only unknown ones could take it" if len(stale) == len(items) else "scored neutral"
-        yield f"{len(stale)} nodes are unknown or stale, {words}: {shorten(stale, 5)}"
+        count = "1 node is" if len(stale) == 1 else f"{len(stale)} nodes are"
+        yield f"{count} unknown or stale, {words}: {shorten(stale, 5)}"
     if snapshot.window_seconds is None:
         yield "hot can't be judged from one moment, nothing is refused for it; see --sample-for"
     if scorer.strategy == "simple" and policy.weights:
