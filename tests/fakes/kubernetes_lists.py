@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tests.fakes.http_server import Reply, Request
 from tests.fakes.kubernetes_answers import Json, Kind, Refused, bad_request, failure, json_reply
 from tests.fakes.kubernetes_selection import (
+    field_conditions,
     matches_fields,
     matches_labels,
     page_token,
@@ -56,6 +57,7 @@ class Lists:
         """One page. Raises Refused."""
         with self.state.lock:
             limit = self._limit(request)
+            field_conditions(request.param("fieldSelector") or "metadata.name!=", kind.resource)
             token = request.param("continue")
             self._check_version(request, token)
             if token:

@@ -64,14 +64,21 @@ def _holds(part: str, labels: Mapping[str, str]) -> bool:
     raise bad_request(f"unable to parse requirement: {part}")
 
 
+def field_conditions(text: str, resource: str) -> list[re.Match[str]]:
+    """The parts of a field selector. Raises Refused for a field that is not indexed."""
+    known = _POD_FIELDS if resource == "pods" else _OTHER_FIELDS
+    found = []
+    for part in text.split(","):
+        match = _EQUAL.match(part)
+        if match is None or match[1] not in known:
+            raise bad_request(f"field label not supported: {match[1] if match else part}")
+        found.append(match)
+    return found
+
+
 def matches_fields(text: str, obj: Json, resource: str) -> bool:
     """A field selector of a query string; unknown fields are refused."""
-    known = _POD_FIELDS if resource == "pods" else _OTHER_FIELDS
-    for part in text.split(","):
-        found = _EQUAL.match(part)
-        if found is None or found[1] not in known:
-            label = found[1] if found else part
-            raise bad_request(f"field label not supported: {label}")
+    for found in field_conditions(text, resource):
         value: Any = obj
         for key in found[1].split("."):
             value = value.get(key, "") if isinstance(value, dict) else ""
