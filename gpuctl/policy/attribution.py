@@ -82,15 +82,18 @@ class DeviceLoad:
         return (self.instance or self.gpu).memory_total_mib
 
 
-def attributed(snapshot: Snapshot, policy: Policy) -> tuple[Workload, ...]:
+def attributed(
+    snapshot: Snapshot, policy: Policy, devices: Sequence[DeviceLoad] | None = None
+) -> tuple[Workload, ...]:
     """Every workload with its class, placements, load and memory; ordered by id.
 
     A workload on several devices gets the mean of its loads and the largest of its errors and
     memories; `device_loads` has each of them. Its load is None when that of any of its devices
     is. Workloads that only the metrics' labels name have no owner, priority or class: None.
+    `devices`: the snapshot's `device_loads`, where the caller has them already.
     """
     found: dict[str, list[tuple[DeviceLoad, Share]]] = {}
-    for device in device_loads(snapshot):
+    for device in device_loads(snapshot) if devices is None else devices:
         for share in device.shares:
             found.setdefault(share.workload, []).append((device, share))
     known = {one.id: one for one in snapshot.workloads}

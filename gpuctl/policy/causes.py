@@ -120,8 +120,9 @@ def hot_spots(snapshot: Snapshot, policy: Policy) -> tuple[HotSpot, ...]:
 
     A card with MIG instances is judged by its instances.
     """
-    judged = _judged(snapshot, policy)
-    workloads = {one.id: one for one in attributed(snapshot, policy)}
+    devices = device_loads(snapshot)
+    judged = _judged(devices, policy)
+    workloads = {one.id: one for one in attributed(snapshot, policy, devices)}
     spots = [
         _spot(one, judged, workloads, snapshot, policy)
         for one in judged
@@ -132,7 +133,7 @@ def hot_spots(snapshot: Snapshot, policy: Policy) -> tuple[HotSpot, ...]:
 
 def trigger(snapshot: Snapshot, policy: Policy) -> Trigger:
     """Whether a card or instance is hot (over `hot_above` for `hot_for`) while a GPU is idle."""
-    judged = _judged(snapshot, policy)
+    judged = _judged(device_loads(snapshot), policy)
     hot = tuple(_address(one.device) for one in judged if one.heat.hot)
     idle = tuple(_address(one.device) for one in judged if one.heat.idle)
     if hot and idle:
@@ -166,10 +167,10 @@ def stays_hot(
 # -- judging devices --------------------------------------------------------------------------
 
 
-def _judged(snapshot: Snapshot, policy: Policy) -> list[_Judged]:
+def _judged(devices: Iterable[DeviceLoad], policy: Policy) -> list[_Judged]:
     return [
         _Judged(device, _heat(device.gpu, device.instance, policy))
-        for device in device_loads(snapshot)
+        for device in devices
         if device.instance is not None or not device.gpu.mig
     ]
 

@@ -316,7 +316,7 @@ def test_without_a_window_heat_is_not_judged_and_that_is_said() -> None:
 def test_conditions_that_nobody_checked_are_named() -> None:
     request = Request(unchecked=("taints and tolerations",))
     warnings = score_nodes(a_snapshot(a_gpu()), POLICY, request).warnings
-    assert "not checked, for want of an inventory: taints and tolerations" in warnings
+    assert "not checked against the nodes: taints and tolerations" in warnings
 
 
 # -- the document ---------------------------------------------------------------------------------
@@ -335,8 +335,13 @@ def test_every_part_has_its_sentence() -> None:
 
 def test_globs_choose_the_candidates() -> None:
     gpus = [a_gpu("hk-1"), a_gpu("hk-2"), a_gpu("sg-1")]
-    report = score_nodes(a_snapshot(*gpus), POLICY, Request(), nodes=("HK-*",))
-    assert [item.node for item in report.items] == ["hk-1", "hk-2"]
+    for globs, expected in [
+        (("HK-*",), ["hk-1", "hk-2"]),
+        (("sg-1", "hk-[2-9]"), ["hk-2", "sg-1"]),
+        (("hk",), []),
+    ]:
+        report = score_nodes(a_snapshot(*gpus), POLICY, Request(), nodes=globs)
+        assert [item.node for item in report.items] == expected
 
 
 def test_the_document_says_what_was_asked() -> None:

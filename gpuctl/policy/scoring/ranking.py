@@ -27,6 +27,7 @@ from gpuctl.policy.scoring.weights import (
 from gpuctl.policy.verdict import Verdict
 
 Level = Literal["node", "gpu"]
+_WILDCARDS = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +176,12 @@ def ranked_devices(
 
 
 def _selected(whole: Survey, globs: Collection[str]) -> Iterator[Node]:
-    patterns = [glob.lower() for glob in globs]
+    lowered = {glob.lower() for glob in globs}
+    # A scheduler names a thousand nodes one by one: those need no matching.
+    patterns = sorted(glob for glob in lowered if _WILDCARDS.intersection(glob))
     for node in whole.nodes:
-        if not patterns or any(fnmatchcase(node.name.lower(), glob) for glob in patterns):
+        name = node.name.lower()
+        if not lowered or name in lowered or any(fnmatchcase(name, glob) for glob in patterns):
             yield node
 
 
@@ -298,4 +302,4 @@ def _warnings(
     if scorer.strategy == "simple" and policy.weights:
         yield "strategy simple has a fixed formula: policy.weights does not count"
     if scorer.request.unchecked:
-        yield f"not checked, for want of an inventory: {', '.join(scorer.request.unchecked)}"
+        yield f"not checked against the nodes: {', '.join(scorer.request.unchecked)}"

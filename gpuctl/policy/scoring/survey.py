@@ -10,8 +10,9 @@ from gpuctl.model.gpu import Gpu, GpuState
 from gpuctl.model.policy import Policy
 from gpuctl.model.snapshot import Snapshot
 from gpuctl.model.workload import WorkloadClass
-from gpuctl.policy.attribution import DeviceLoad, attributed, device_loads
+from gpuctl.policy.attribution import DeviceLoad, device_loads
 from gpuctl.policy.balance import mean, trusted_utilization
+from gpuctl.policy.classes import workload_class
 from gpuctl.policy.hotspots import gpu_heat, instance_heat
 from gpuctl.policy.scoring.fragmentation import WHOLE, Demand, Mix, Room
 
@@ -102,9 +103,8 @@ class Survey:
 
 def survey(snapshot: Snapshot, policy: Policy) -> Survey:
     """Draw the facts from a snapshot; the order of its GPUs does not matter."""
-    classes: dict[str, WorkloadClass] = {
-        one.id: one.workload_class for one in attributed(snapshot, policy)
-    }
+    # Of a workload that only the metrics name, no class is known.
+    classes = {one.id: workload_class(one, policy) for one in snapshot.workloads}
     by_node: dict[str, list[DeviceLoad]] = {name: [] for name in snapshot.known_nodes}
     for device in device_loads(snapshot):
         by_node.setdefault(device.gpu.node, []).append(device)
