@@ -333,6 +333,18 @@ def test_every_part_has_its_sentence() -> None:
     assert said.fragmentation == "not counted by this strategy"
 
 
+def test_fragmentation_says_what_becomes_useless() -> None:
+    gpus = [a_gpu("n", g, 0, 0, slots=2) for g in range(2)]
+    big = a_gpu("big", 0, 50, 0, a_tenant("p/big"), slots=1)
+    report = score_nodes(
+        a_snapshot(*gpus, big), POLICY, Request(), "fragmentation", nodes=["n"], explain=True
+    )
+    said = report.items[0].explanation
+    assert said is not None
+    assert said.fragmentation.startswith("0.500 cards more of free GPU that the current mix")
+    assert said.hot == "not counted by this strategy"
+
+
 def test_globs_choose_the_candidates() -> None:
     gpus = [a_gpu("hk-1"), a_gpu("hk-2"), a_gpu("sg-1")]
     for globs, expected in [

@@ -91,14 +91,16 @@ def _fragmentation(node: Node, result: Assessment, scorer: Scorer) -> str:
     if scorer.strategy == "pack":
         return f"{100 * in_use_share(node):.0f} % of its devices are in use: filled up first"
     growth = result.growth or 0.0
-    if abs(growth) < 0.005:
-        return "it takes nothing that the current mix of workloads could still use"
-    verb = "makes" if growth > 0 else "saves"
-    rest = "of free GPU unusable" if growth > 0 else "of free GPU from being unusable"
-    return f"it {verb} {abs(growth):.2f} cards {rest} for the current mix of workloads"
+    what = "of free GPU that the current mix of workloads could not use"
+    if abs(growth) < 0.0005:
+        return f"the amount {what} stays as it is"
+    more = "more" if growth > 0 else "fewer"
+    return f"{abs(growth):.3f} cards {more} {what}"
 
 
 def _hot(node: Node, result: Assessment, scorer: Scorer) -> str:
+    if not scorer.weights.hot:
+        return _UNCOUNTED
     if not result.hot:
         return "none of its GPUs is hot" if result.by_node else "it is not hot"
     what = "GPUs and MIG instances" if any(d.at.instance for d in node.devices) else "GPUs"
