@@ -384,6 +384,19 @@ def test_dying_server_after_a_good_start_of_many_threads(
     assert len(fake.requests) == 9
 
 
+def test_after_half_an_answer_the_connection_is_not_used_again(
+    fake: FakeKubernetes, tmp_path: Path
+) -> None:
+    """What is left of it would be taken for the next answer."""
+    names = crowd(fake, 3)
+    packed = Reply(body=b"not gzip " * 99, headers={"Content-Encoding": "gzip"})
+    fake.intercept = times(1, packed, is_list)
+    with client_of(fake.kubeconfig(tmp_path)) as client:
+        with pytest.raises(BackendError, match="can't be unpacked"):
+            client.pods()
+        assert [pod.id for pod in client.pods()] == names
+
+
 def test_busy_answers_of_a_script_end_well(tmp_path: Path) -> None:
     good = Reply(body=b'{"gitVersion":"v1"}', content_type="application/json")
     with FakeServer(script(OVERLOAD, good)) as server:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.clients.kubernetes.problems import ForbiddenError, GoneError
+from gpuctl.clients.kubernetes.problems import ApiRefusedError, ForbiddenError, GoneError
 from gpuctl.clients.kubernetes.reading import Selection
 from gpuctl.clock import Deadline, FixedClock
 from gpuctl.errors import BackendError, TimeoutReached
@@ -106,6 +106,17 @@ def test_a_cut_watch_is_taken_up_where_it_was(
         move(fake)
         assert take(client.watch_pods(version, seconds=60), 4) == MOVE
     assert len([one for one in fake.requests if is_watch(one)]) == 2
+
+
+def test_an_expired_token_is_renewed_once(fake: FakeKubernetes, tmp_path: Path) -> None:
+    fake.intercept = times(1, Reply(401, b"{}"), is_watch)
+    with client_of(fake.kubeconfig(tmp_path)) as client:
+        _, version = client.pods_at()
+        move(fake)
+        assert take(client.watch_pods(version, seconds=60), 4) == MOVE
+        fake.tokens.clear()
+        with pytest.raises(ApiRefusedError, match="does not accept the credentials"):
+            list(client.watch_pods(version, seconds=60))
 
 
 def test_after_a_cut_no_event_comes_twice(fake: FakeKubernetes, tmp_path: Path) -> None:

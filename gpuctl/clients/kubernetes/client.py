@@ -20,13 +20,14 @@ from gpuctl.clients.kubernetes.eviction import (
 )
 from gpuctl.clients.kubernetes.leases import ConfigMaps, Leases
 from gpuctl.clients.kubernetes.login import LoginOptions, log_in
-from gpuctl.clients.kubernetes.nodes import Nodes
+from gpuctl.clients.kubernetes.node_marks import NodeMarks
 from gpuctl.clients.kubernetes.notes import EventNote, event_body
-from gpuctl.clients.kubernetes.problems import Access
+from gpuctl.clients.kubernetes.problems import Access, AnswerLostError
 from gpuctl.clients.kubernetes.reading import EVERYTHING, Selection
 from gpuctl.clients.kubernetes.session import ApiSession, Call, path_of
 from gpuctl.clients.kubernetes.watching import PodEvent, PodWatch
 from gpuctl.clock import Clock, Deadline, SystemClock
+from gpuctl.errors import BackendError
 from gpuctl.model.settings import KubernetesSettings
 
 MOST_AT_ONCE = 6
@@ -84,7 +85,7 @@ class KubernetesClient:
             ),
             on_retry=on_retry,
         )
-        self.node = Nodes(self.session)
+        self.node_marks = NodeMarks(self.session)
         self.leases = Leases(self.session)
         self.config_maps = ConfigMaps(self.session)
 
@@ -227,7 +228,14 @@ class KubernetesClient:
                 dry_run=dry_run,
             ),
         )
-        answer = self.session.ask(call)
+        try:
+            answer = self.session.ask(call)
+        except AnswerLostError as exc:
+            if not dry_run:
+                raise
+            raise BackendError(
+                f"no answer to the dry run for {namespace}/{name}", cause=exc.cause
+            ) from exc
         found = eviction_answer(answer, dry_run=dry_run)
         if found is None:
             raise self.session.refused(answer, call)

@@ -153,18 +153,34 @@ class ApiSession(HttpSession):
         A pause of more than `quiet_seconds` ends it as a failure. Raises like `expect`.
         """
         login, pool = self._connected()
+        for is_second_try in (False, True):
+            try:
+                yield from self._lines_as(call, login, pool, quiet_seconds)
+            except _UnauthorizedError as refused:
+                if is_second_try:
+                    raise self.refused(refused.answer, call) from None
+                self._renewed(login)
+                login, pool = self._connected()
+            else:
+                return
+
+    # -- how ---------------------------------------------------------------------------------------
+
+    def _lines_as(
+        self, call: Call, login: Login, pool: Any, quiet_seconds: float
+    ) -> Iterator[bytes]:
         request = self._request(call, login)
         with _translated(request, _Progress()):
             response = _open(pool, request, timeout_seconds=quiet_seconds)
             try:
                 if response.status >= 300:
-                    body = response.read(_CHUNK, decode_content=True)
-                    raise self.refused(_answer(response, body, 1), call)
+                    answer = _answer(response, response.read(_CHUNK, decode_content=True), 1)
+                    if answer.status == 401:
+                        raise _UnauthorizedError(answer)
+                    raise self.refused(answer, call)
                 yield from _lines(response.stream(_CHUNK, decode_content=True))
             finally:
                 response.close()
-
-    # -- how ---------------------------------------------------------------------------------------
 
     def _connected(self) -> tuple[Login, Any]:
         with self._login_lock:
@@ -241,8 +257,11 @@ class ApiSession(HttpSession):
                 response = _open(pool, request, timeout_seconds=budget)
                 try:
                     body = self._body(request, response, began + budget)
-                finally:
-                    response.release_conn()
+                except BaseException:
+                    # Half an answer is left in it: nobody else may get this connection.
+                    response.close()
+                    raise
+                response.release_conn()
         except (TimeoutError, _TooSlowError) as exc:
             self._timed_out(request, is_last_chance=is_last_chance, exc=exc)
         log.debug(
@@ -258,7 +277,6 @@ class ApiSession(HttpSession):
     def _in_time(self, response: Any, ends: float) -> Iterator[bytes]:
         for chunk in response.stream(_CHUNK, decode_content=False):
             if self.limits.clock.monotonic() > ends:
-                response.close()
                 raise _TooSlowError
             yield chunk
 
@@ -278,6 +296,14 @@ class ApiSession(HttpSession):
             tuple((name.encode(), value.encode()) for name, value in headers.items()),
             body,
         )
+
+
+class _UnauthorizedError(Exception):
+    """The credentials of a stream were refused before it began."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__("401")
+        self.answer = answer
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ _MOST_CONFLICTS = 4
 Patch = dict[str, Any]
 
 
-class Nodes:
+class NodeMarks:
     """Changes of nodes. Each gives the node afterwards and True when it changed anything.
 
     All raise NotFoundError for an unknown node and ForbiddenError without `patch nodes`.
