@@ -52,6 +52,25 @@ MaxAge = Annotated[
     ),
 ]
 
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="the kubeconfig to use instead of the configuration's, KUBECONFIG or ~/.kube/config",
+        rich_help_panel="Source",
+    ),
+]
+KubeContext = Annotated[
+    str | None,
+    typer.Option(
+        "--kube-context",
+        metavar="NAME",
+        help="the context of the kubeconfig [default: its current context]",
+        rich_help_panel="Source",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -99,6 +118,8 @@ def open_world(
     sample_for: str | None = None,
     max_age: str | None = None,
     reads_again: bool = False,
+    kubeconfig: str | None = None,
+    kube_context: str | None = None,
 ) -> Iterator[World]:
     """The source that the options name, closed again at the end.
 
@@ -111,7 +132,7 @@ def open_world(
     options = runtime.options
     span = duration_option("--sample-for", sample_for)
     age = duration_option("--max-age", max_age)
-    policy, context_name, context = _settings(runtime)
+    policy, context_name, context = _settings(runtime, kubeconfig, kube_context)
     limit = options.timeout or VIEW_TIMEOUT + (span or timedelta())
     stopwatch = Stopwatch(runtime.clock) if reads_again else None
     around = Surroundings(
@@ -139,7 +160,9 @@ def open_world(
             inventory.close()
 
 
-def _settings(runtime: Runtime) -> tuple[Policy, str | None, ContextSettings]:
+def _settings(
+    runtime: Runtime, kubeconfig: str | None, kube_context: str | None
+) -> tuple[Policy, str | None, ContextSettings]:
     if runtime.options.demo:
         from gpuctl.model.policy import Limits, Policy
         from gpuctl.model.settings import ContextSettings
@@ -147,14 +170,19 @@ def _settings(runtime: Runtime) -> tuple[Policy, str | None, ContextSettings]:
         # The simulated cluster may be evened out at once; live defaults stay careful.
         limits = Limits(moves_per_run=24, per_node=2, cooldown=timedelta(minutes=15))
         return Policy(limits=limits), None, ContextSettings()
-    from gpuctl.config import load
+    from gpuctl.config import Flag, load
 
     options = runtime.options
+    given = {
+        "kubernetes.kubeconfig": Flag("--kubeconfig", kubeconfig),
+        "kubernetes.context": Flag("--kube-context", kube_context),
+    }
     settings = load(
         environ=runtime.environ,
         config=options.config,
         context=options.context,
         prometheus_url=options.prometheus_url,
+        flags={key: flag for key, flag in given.items() if flag.value is not None},
     )
     for warning in settings.warnings:
         runtime.output.warn(warning)

@@ -214,6 +214,9 @@ _TOKEN_ID = _pattern(
     "this must read USER@REALM!TOKENNAME; the token's secret goes into token_file",
     is_private=True,
 )
+_NAMESPACE = _pattern(
+    "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", "is not the name of a Kubernetes namespace"
+)
 _HEADER = _pattern("^[^\\r\\n\\u0000]*$", "a header's value must be one line", is_private=True)
 
 RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
@@ -244,7 +247,7 @@ RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
         "aliases": _LABEL,
     },
     MetricSettings: {"aliases": _METRIC},
-    KubernetesSettings: {"kubeconfig": _PATH, "context": _TEXT},
+    KubernetesSettings: {"kubeconfig": _PATH, "context": _TEXT, "namespace": _NAMESPACE},
     ProxmoxSettings: {
         "endpoints": _URL,
         "token_id": _TOKEN_ID,

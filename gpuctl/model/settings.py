@@ -48,11 +48,15 @@ class MetricSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KubernetesSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which Kubernetes cluster: a kubeconfig and its context, or the pod's own service account."""
+    """Which Kubernetes cluster: a kubeconfig and its context, or the pod's own service account.
+
+    `namespace`: where gpuctl keeps what is its own, the Lease that it locks by among them.
+    """
 
     kubeconfig: str | None = None
     context: str | None = None
     in_cluster: bool = False
+    namespace: str = "gpuctl"
 
 
 class ProxmoxSettings(Struct, frozen=True, forbid_unknown_fields=True):
