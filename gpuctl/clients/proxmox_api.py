@@ -37,6 +37,7 @@ Values = Mapping[str, str | int]
 #: Proxied calls take up to 30 s, and stopping a task blocks for 5.
 REQUEST_SECONDS = 35.0
 _MOST_ROUNDS = 2
+_AGAIN = frozenset({Trouble.UNREACHABLE, Trouble.DROPPED, Trouble.GATEWAY, Trouble.CUT_OFF})
 _PAUSE_SECONDS = 0.5
 _NOTHING: Values = {}
 
@@ -181,10 +182,9 @@ class ProxmoxApi:
         self._first = self._endpoints.index(endpoint)
 
     def _may_try_again(self, failed: Sequence[ProxmoxError], attempt: int) -> bool:
-        if not any(exc.is_passing for exc in failed):
-            return False
-        # 30 s were spent on a node that does not answer; the caller decides whether to go on.
-        if any(exc.kind in (Trouble.NODE_SILENT, Trouble.NO_ANSWER) for exc in failed):
+        # About a node behind the endpoints all of them agree by now, and time-outs took half a
+        # minute each: whether to go on asking is for the caller to decide.
+        if not any(exc.kind in _AGAIN for exc in failed):
             return False
         pause = _PAUSE_SECONDS * 2 ** (attempt - 1) * (0.5 + self._random())
         if self._deadline is not None and self._deadline.remaining() <= pause:

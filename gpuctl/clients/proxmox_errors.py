@@ -21,7 +21,7 @@ class Trouble(StrEnum):
     - no-such-task: asked on another node than its own, or rotated away
     - not-implemented: this release has no such call
     - node-unreachable, node-silent, node-trouble: the endpoint answers, the node behind it does not
-    - unreachable, no-answer, gateway, tls, not-proxmox, cut-off: the endpoint itself
+    - unreachable, no-answer, dropped, gateway, tls, not-proxmox, cut-off: the endpoint itself
     """
 
     AUTH = "auth"
@@ -42,6 +42,7 @@ class Trouble(StrEnum):
     NODE_TROUBLE = "node-trouble"
     UNREACHABLE = "unreachable"
     NO_ANSWER = "no-answer"
+    DROPPED = "dropped"
     GATEWAY = "gateway"
     TLS = "tls"
     NOT_PROXMOX = "not-proxmox"
@@ -57,6 +58,7 @@ ELSEWHERE = frozenset(
         Trouble.NODE_TROUBLE,
         Trouble.UNREACHABLE,
         Trouble.NO_ANSWER,
+        Trouble.DROPPED,
         Trouble.GATEWAY,
         Trouble.TLS,
         Trouble.NOT_PROXMOX,

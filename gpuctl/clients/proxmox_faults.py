@@ -28,9 +28,14 @@ def transport_error(exc: Exception, asked: Asked, *, read_timeout: float) -> Pro
     tls = next((r for r in reasons if isinstance(r, ssl.SSLError)), None)
     if tls is not None or isinstance(exc, failed.SSLError):
         return _tls_error(exc, tls, asked)
-    if isinstance(exc, failed.ProxyError):
-        plain = faults.proxy_error(asked.shown, exc)
-        return _passed_on(plain, Trouble.UNREACHABLE, may_have_run=False)
+    if isinstance(exc, failed.ProxyError | failed.InvalidSchema | failed.InvalidURL):
+        # The exception's text may hold the proxy's address, perhaps with a password.
+        return ProxmoxError(
+            f"the proxy on the way to {asked.shown} can't be used",
+            kind=Trouble.UNREACHABLE,
+            cause=f"it refused, is out of reach or is of an unknown kind ({type(exc).__name__})",
+            hint="check HTTPS_PROXY and ALL_PROXY, or add the host to NO_PROXY",
+        )
     if isinstance(exc, failed.ConnectTimeout):
         return ProxmoxError(
             f"can't connect to {asked.shown}",
@@ -53,7 +58,7 @@ def transport_error(exc: Exception, asked: Asked, *, read_timeout: float) -> Pro
     if isinstance(exc, failed.ChunkedEncodingError | failed.ContentDecodingError):
         return cut_off_error(asked, "the connection closed before the announced end")
     plain = faults.dropped_error(asked.shown, _deepest(reasons), faults.TlsHints())
-    return _passed_on(plain, Trouble.NO_ANSWER, may_have_run=asked.is_write)
+    return _passed_on(plain, Trouble.DROPPED, may_have_run=asked.is_write)
 
 
 def _passed_on(plain: BackendError, kind: Trouble, *, may_have_run: bool) -> ProxmoxError:

@@ -7,6 +7,7 @@ that is no JSON, which it would pass on as data.
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -152,6 +153,8 @@ class Sessions:
         self._environ = environ
         self._lock = threading.Lock()
         self._open: dict[tuple[int, Endpoint, str], _Line] = {}
+        # Loading CAs takes longer than a call, and every session can share them.
+        self._trust: ssl.SSLContext | None = None
 
     def close(self) -> None:
         """Close every connection of every thread."""
@@ -196,9 +199,17 @@ class Sessions:
             found = self._open.get(key)
             if found is None:
                 proxy = proxy_for(endpoint.address, self._environ)
-                found = _open_line(endpoint, self._tls, (token_id, secret), proxy)
+                found = _open_line(endpoint, self._trusted(endpoint), (token_id, secret), proxy)
                 self._open[key] = found
         return found
+
+    def _trusted(self, endpoint: Endpoint) -> dict[str, Any]:
+        """What urllib3 checks by: the pinned fingerprint, else the CA file, else public CAs."""
+        if endpoint.fingerprint is not None:
+            return {"assert_fingerprint": endpoint.fingerprint}
+        if self._trust is None:
+            self._trust = self._tls.context()
+        return {"ssl_context": self._trust}
 
     def _refusal(self, exc: Any) -> Refusal:
         problem = exc.errors if isinstance(exc.errors, dict) else {}
@@ -221,7 +232,7 @@ class _Line:
 
 
 def _open_line(
-    endpoint: Endpoint, tls: TlsSettings, token: tuple[str, str], proxy: str | None
+    endpoint: Endpoint, trust: dict[str, Any], token: tuple[str, str], proxy: str | None
 ) -> _Line:
     from proxmoxer.backends.https import Backend
     from proxmoxer.core import ProxmoxResource
@@ -244,21 +255,16 @@ def _open_line(
     session.max_redirects = 0
     if proxy is not None:
         session.proxies = {"https": proxy}
-    session.mount("https://", _adapter(endpoint, tls))
+    session.mount("https://", _adapter(trust))
     api = ProxmoxResource(
         base_url=backend.get_base_url(), session=session, serializer=_Serializer()
     )
     return _Line(session, api)
 
 
-def _adapter(endpoint: Endpoint, tls: TlsSettings) -> requests.adapters.HTTPAdapter:
-    """Checks the certificate by our rules: the pinned fingerprint, else the CA file or system's."""
+def _adapter(trust: dict[str, Any]) -> requests.adapters.HTTPAdapter:
+    """Checks certificates by our rules alone."""
     from requests.adapters import HTTPAdapter
-
-    if endpoint.fingerprint is not None:
-        trust: dict[str, Any] = {"assert_fingerprint": endpoint.fingerprint}
-    else:
-        trust = {"ssl_context": tls.context()}
 
     class Adapter(HTTPAdapter):
         def init_poolmanager(

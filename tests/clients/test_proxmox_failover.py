@@ -9,6 +9,7 @@ from gpuctl.errors import UsageError
 from tests.clients.proxmox_clients import OpenCluster, client_of, refused, says
 from tests.fakes.certificates import CertificateAuthority
 from tests.fakes.http_server import Reply
+from tests.fakes.proxmox import SECRET, FakeProxmox
 
 LIVE = MigrateOptions(online=True)
 ONE, TWO = "gpu-node-1", "gpu-node-2"
@@ -44,11 +45,33 @@ def test_the_endpoint_that_answered_is_asked_first_from_then_on(open_pve: OpenCl
     assert len(fake.servers[1].requests) == 2
 
 
-def test_a_second_round_helps_while_endpoints_restart(open_pve: OpenCluster) -> None:
+@pytest.mark.parametrize(
+    ("broken", "count"),
+    [(Reply(drop=True), 3), (Reply(503, b"busy"), 3), (DEAD, 2), (SILENT, 2)],
+)
+def test_a_second_round_is_for_endpoints_and_not_for_the_node_behind_them(
+    open_pve: OpenCluster, broken: Reply, count: int
+) -> None:
     fake, client = open_pve()
-    fake.fail("GET", "/version", DEAD, times=2)
-    assert client.version().version == "9.2"
-    assert len(fake.requests) == 3
+    fake.fail("GET", "/version", broken, times=2)
+    if count == 3:
+        assert client.version().version == "9.2"
+    else:
+        assert refused(client.version).is_passing
+    assert len(fake.requests) == count
+
+
+@pytest.mark.parametrize("proxy", ["http://me:hush-hush@127.0.0.1:1", "socks9://me:hush-hush@x:1"])
+def test_a_proxy_that_does_not_work(authority: CertificateAuthority, proxy: str) -> None:
+    fake = FakeProxmox(count=0)
+    settings = {"endpoints": ("https://pve.example:8006",)}
+    environ = {"PVE_TOKEN": SECRET, "https_proxy": proxy}
+    with client_of(fake, authority, environ=environ, **settings) as client:
+        problem = refused(lambda: client.start_migration(ONE, 104, TWO, LIVE))
+    assert problem.kind is Trouble.UNREACHABLE
+    assert not problem.may_have_run
+    assert "NO_PROXY" in says(problem)
+    assert "hush" not in says(problem)
 
 
 def test_when_none_answers_each_reason_is_told(open_pve: OpenCluster) -> None:

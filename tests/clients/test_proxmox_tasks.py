@@ -6,6 +6,7 @@ import pytest
 
 from gpuctl.clients.proxmox import MigrateOptions, ProxmoxError, Trouble, parse_upid
 from gpuctl.errors import UsageError
+from gpuctl.policy.migration.task_log import LogReading, read_log
 from tests.clients.proxmox_clients import OpenCluster, refused, says
 
 LIVE = MigrateOptions(online=True)
@@ -77,3 +78,39 @@ def test_texts_that_are_no_upid(text: str) -> None:
 
 def test_errors_are_errors_of_a_backend() -> None:
     assert ProxmoxError("x", kind=Trouble.OTHER).exit_code == 7
+
+
+@pytest.mark.parametrize("release", ["7.4", "8.4", "9.2"])
+def test_a_migration_can_be_followed_line_by_line(open_pve: OpenCluster, release: str) -> None:
+    fake, client = open_pve(release)
+    upid = client.start_migration(ONE, 104, TWO, LIVE)
+    reading, fractions = LogReading(), [0.0]
+    while client.task_status(upid).is_running:
+        fake.advance(upid.text)
+        reading = read_log(client.task_log_after(upid, reading.lines), reading)
+        fractions.append(reading.fraction or 0.0)
+    assert fractions == sorted(fractions)
+    assert len(set(fractions)) > 10
+    assert (reading.result, reading.has_moved) == ("ok", True)
+    assert reading.downtime_seconds == pytest.approx(0.073)
+    assert reading.duration_seconds == fake.cluster.now - upid.started_at
+    (row,) = (row for row in client.resources("vm") if row.vmid == 104)
+    assert (row.node, row.lock) == (TWO, None)
+    assert client.vm_status(TWO, 104).qmpstatus == "running"
+
+
+def test_what_ha_was_asked_for_is_a_second_task_of_its_own(open_pve: OpenCluster) -> None:
+    fake, client = open_pve()
+    request = client.start_migration(TWO, 108, "gpu-node-3", LIVE)
+    fake.finish(request.text)
+    assert client.task_status(request).succeeded is True
+    assert client.vm_status(TWO, 108).ha.state == "started"
+    known = client.migration_tasks(TWO, 108)
+    (begun,) = fake.ha_round()
+    assert client.vm_status(TWO, 108).ha.state == "migrate"
+    found = client.started_since(TWO, 108, known)
+    assert found is not None
+    assert (found.text, found.type, found.user) == (begun, "qmigrate", "root@pam")
+    fake.finish(begun)
+    assert read_log(client.task_log_after(found, 0)).by_ha
+    assert client.vm_status("gpu-node-3", 108).ha.state == "started"

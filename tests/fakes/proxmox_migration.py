@@ -167,7 +167,7 @@ def migration_steps(
     cluster: Cluster, vm: Vm, target: str, form: dict[str, str], task: Task
 ) -> Iterator[tuple[str, ...]]:
     """Lines of the log, one step after the other; the state changes on the way."""
-    began = cluster.now
+    began = task.starttime
     if cluster.number >= (9, 0) and vm.is_running:
         yield (
             "conntrack state migration not supported or disabled, active connections might get "
