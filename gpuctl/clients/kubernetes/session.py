@@ -205,6 +205,7 @@ class ApiSession(HttpSession):
             logging.getLogger(name).setLevel(logging.ERROR)
         if not login.configuration.verify_ssl and login.server.startswith("https"):
             log.warning("TLS certificates are NOT checked server=%s", login.server)
+            _silence_the_same_warning()
         login.configuration.connection_pool_maxsize = self.limits.most_connections
         try:
             pool = RESTClientObject(login.configuration).pool_manager
@@ -296,6 +297,13 @@ class ApiSession(HttpSession):
             tuple((name.encode(), value.encode()) for name, value in headers.items()),
             body,
         )
+
+
+def _silence_the_same_warning() -> None:
+    """Ours was said once; urllib3 would say it for every request."""
+    import urllib3
+
+    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 
 class _UnauthorizedError(Exception):
