@@ -19,7 +19,7 @@ from tests.fakes.http_server import FakeServer, Reply, ServerTls, script
 from tests.fakes.kubernetes import TOKEN, FakeKubernetes, times
 from tests.fakes.kubernetes_answers import NODES
 from tests.fakes.kubernetes_objects import node_json
-from tests.fakes.test_kubernetes_recordings import NOON
+from tests.fakes.kubernetes_recordings import NOON
 
 V1 = "client.authentication.k8s.io/v1"
 CREDENTIAL = {"apiVersion": V1, "kind": "ExecCredential", "status": {"token": TOKEN}}

@@ -27,7 +27,7 @@ from tests.fakes.http_server import FakeServer, Reply, Request, script
 from tests.fakes.kubernetes import FakeKubernetes, Right, times
 from tests.fakes.kubernetes_answers import BY_KIND, OVERLOAD, PODS
 from tests.fakes.kubernetes_objects import PodSpec, budget_json
-from tests.fakes.test_kubernetes_recordings import NOON, recorded
+from tests.fakes.kubernetes_recordings import NOON, recorded
 
 
 def crowd(fake: FakeKubernetes, count: int) -> list[str]:

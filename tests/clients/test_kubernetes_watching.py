@@ -19,7 +19,7 @@ from tests.fakes.http_server import FakeServer, Reply, Request
 from tests.fakes.kubernetes import FakeKubernetes, Right, times
 from tests.fakes.kubernetes_answers import PODS
 from tests.fakes.kubernetes_objects import PodSpec
-from tests.fakes.test_kubernetes_recordings import NOON, recorded
+from tests.fakes.kubernetes_recordings import NOON, recorded
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,9 +14,8 @@ from tests.fakes.http_server import Reply, Request
 from tests.fakes.kubernetes import TOKEN, FakeKubernetes
 from tests.fakes.kubernetes_answers import BUDGETS, BY_KIND, OVERLOAD, PODS
 from tests.fakes.kubernetes_objects import PodSpec, budget_json, node_json
+from tests.fakes.kubernetes_recordings import NOON, recorded
 
-RECORDINGS = Path(__file__).parent.parent / "data" / "kubernetes"
-NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 Setup = Callable[[FakeKubernetes], None]
 LEASES = BY_KIND["Lease"]
 
@@ -31,11 +28,6 @@ _VARYING = (
     (r"version: (\d+) \(\d+\)", r"version: \1 (N)"),
     (r'"continue": "[^"]+"', '"continue": "TOKEN"'),
 )
-
-
-def recorded(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RECORDINGS / f"{name}.json").read_text())
-    return found
 
 
 def same(value: Any) -> Any:

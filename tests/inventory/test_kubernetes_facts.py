@@ -21,8 +21,8 @@ from gpuctl.inventory.kubernetes_facts import (
     slots_per_gpu,
 )
 from tests.fakes.kubernetes_objects import PodSpec, node_json
+from tests.fakes.kubernetes_recordings import recorded
 from tests.fakes.kubernetes_selection import matches_selector
-from tests.fakes.test_kubernetes_recordings import recorded
 
 GPU, SHARED, MIG = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb.me"
 

@@ -21,8 +21,8 @@ from tests.fakes.http_server import Reply
 from tests.fakes.kubernetes import FakeKubernetes, Right, times
 from tests.fakes.kubernetes_answers import NODES
 from tests.fakes.kubernetes_objects import PodSpec, budget_json, node_json
+from tests.fakes.kubernetes_recordings import NOON
 from tests.fakes.prometheus import FakePrometheus
-from tests.fakes.test_kubernetes_recordings import NOON
 
 VIEWER = (
     Right(("list",), ("nodes", "pods")),
