@@ -283,12 +283,12 @@ def test_a_server_that_gave_up_is_busy() -> None:
 
 
 def test_cordon_and_uncordon(client: KubernetesClient) -> None:
-    node, changed = client.node_marks.cordon("gpu-a")
+    node, changed = client.node.cordon("gpu-a")
     assert (node.is_schedulable, changed) == (False, True)
-    assert client.node_marks.cordon("gpu-a")[1] is False
-    node, changed = client.node_marks.uncordon("gpu-a")
+    assert client.node.cordon("gpu-a")[1] is False
+    node, changed = client.node.uncordon("gpu-a")
     assert (node.is_schedulable, node.spec.taints, changed) == (True, (), True)
-    assert client.node_marks.uncordon("gpu-a")[1] is False
+    assert client.node.uncordon("gpu-a")[1] is False
 
 
 def test_a_soft_taint_comes_and_goes_beside_others(
@@ -301,25 +301,25 @@ def test_a_soft_taint_comes_and_goes_beside_others(
         "timeAdded": "2026-01-01T00:00:00Z",
     }
     fake.state.add(NODES, node_json("gpu-b", {}, taints=[theirs]))
-    node, changed = client.node_marks.add_soft_taint("gpu-b", "gpuctl.io/hot", "run-1")
+    node, changed = client.node.add_soft_taint("gpu-b", "gpuctl.io/hot", "run-1")
     assert changed
     assert [(t.key, t.value, t.effect) for t in node.spec.taints] == [
         ("gpu", "x", "NoExecute"),
         ("gpuctl.io/hot", "run-1", "PreferNoSchedule"),
     ]
-    assert client.node_marks.add_soft_taint("gpu-b", "gpuctl.io/hot", "run-1")[1] is False
-    assert client.node_marks.remove_soft_taint("gpu-b", "gpuctl.io/hot")[1]
-    assert client.node_marks.remove_soft_taint("gpu-b", "gpuctl.io/hot")[1] is False
+    assert client.node.add_soft_taint("gpu-b", "gpuctl.io/hot", "run-1")[1] is False
+    assert client.node.remove_soft_taint("gpu-b", "gpuctl.io/hot")[1]
+    assert client.node.remove_soft_taint("gpu-b", "gpuctl.io/hot")[1] is False
     stored = fake.state.get(NODES, "gpu-b")
     assert stored is not None
     assert stored["spec"]["taints"] == [theirs]
 
 
 def test_annotations(client: KubernetesClient) -> None:
-    node, _ = client.node_marks.annotate("gpu-a", {"gpuctl.io/until": "soon"})
+    node, _ = client.node.annotate("gpu-a", {"gpuctl.io/until": "soon"})
     assert node.metadata.annotations == {"gpuctl.io/until": "soon"}
-    assert client.node_marks.annotate("gpu-a", {"gpuctl.io/until": "soon"})[1] is False
-    node, changed = client.node_marks.annotate("gpu-a", {"gpuctl.io/until": None})
+    assert client.node.annotate("gpu-a", {"gpuctl.io/until": "soon"})[1] is False
+    node, changed = client.node.annotate("gpu-a", {"gpuctl.io/until": None})
     assert (node.metadata.annotations, changed) == ({}, True)
 
 
@@ -337,7 +337,7 @@ def test_a_taint_of_somebody_else_in_between_is_not_lost(
             fake.state.change(NODES, node | {"spec": node["spec"] | {"taints": [taint]}})
 
     fake.intercept = meddle
-    node, _ = client.node_marks.add_soft_taint("gpu-a", "gpuctl.io/hot")
+    node, _ = client.node.add_soft_taint("gpu-a", "gpuctl.io/hot")
     assert [taint.key for taint in node.spec.taints] == ["theirs", "gpuctl.io/hot"]
 
 
@@ -351,17 +351,17 @@ def test_a_node_that_changes_all_the_time_is_given_up(
 
     fake.intercept = meddle
     with pytest.raises(ConflictError):
-        client.node_marks.cordon("gpu-a")
+        client.node.cordon("gpu-a")
 
 
 def test_an_unknown_node_and_a_missing_right(
     client: KubernetesClient, fake: FakeKubernetes
 ) -> None:
     with pytest.raises(NotFoundError, match="no node gpu-z"):
-        client.node_marks.cordon("gpu-z")
+        client.node.cordon("gpu-z")
     fake.rights["oncall"] = (Right(("get",), ("nodes",)),)
     with pytest.raises(ForbiddenError) as caught:
-        client.node_marks.cordon("gpu-a")
+        client.node.cordon("gpu-a")
     assert caught.value.rule == '{apiGroups: [""], resources: [nodes], verbs: [patch]}'
 
 

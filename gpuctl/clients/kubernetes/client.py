@@ -85,7 +85,7 @@ class KubernetesClient:
             ),
             on_retry=on_retry,
         )
-        self.node_marks = NodeMarks(self.session)
+        self.node = NodeMarks(self.session)
         self.leases = Leases(self.session)
         self.config_maps = ConfigMaps(self.session)
 
