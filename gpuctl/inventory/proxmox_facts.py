@@ -112,7 +112,7 @@ class _Reading:
         node = kubernetes_node(vm, self.view)
         name = "" if self.view.kubernetes is not None else None
         if vm.problem is not None:
-            self.unread["mappings"] = f"its configuration could not be read: {vm.problem}"
+            self.unread["config"] = vm.problem
         return VmFacts(
             vmid=vm.vmid,
             name=vm.name,
@@ -124,8 +124,12 @@ class _Reading:
             ha_state=_ha_state(vm, status),
             ram_mib=vm.ram_mib,
             cpu_type=vm.cpu_type,
-            devices=tuple(self._device(device, preconditions) for device in vm.devices),
-            storages=frozenset(d.storage for d in vm.drives if d.storage is not None),
+            devices=None
+            if vm.problem is not None
+            else tuple(self._device(device, preconditions) for device in vm.devices),
+            storages=None
+            if vm.problem is not None
+            else frozenset(d.storage for d in vm.drives if d.storage is not None),
             snapshots=None if snapshots is None else tuple(one.name for one in snapshots),
             replicated_to=None
             if jobs is None

@@ -66,7 +66,10 @@ class LocalVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmFacts:
-    """The VM itself. `kubernetes_node` is the node that runs in it, "" when it is none."""
+    """The VM itself. `kubernetes_node` is the node that runs in it, "" when it is none.
+
+    `devices` and `storages` are None when its configuration can't be read.
+    """
 
     vmid: int
     name: str
@@ -78,8 +81,8 @@ class VmFacts:
     ha_state: str | None = None
     ram_mib: float | None = None
     cpu_type: str | None = None
-    devices: tuple[PassedDevice, ...] = ()
-    storages: frozenset[str] = frozenset()
+    devices: tuple[PassedDevice, ...] | None = ()
+    storages: frozenset[str] | None = frozenset()
     snapshots: tuple[str, ...] | None = None
     replicated_to: tuple[str, ...] | None = None
     kubernetes_node: str | None = None
@@ -92,7 +95,7 @@ class VmFacts:
 
     @property
     def is_ha_managed(self) -> bool:
-        """Whether the HA stack would move it; `ignored` and `disabled` ones it leaves alone."""
+        """Whether the HA stack would move it; those in state `ignored` it leaves alone."""
         return self.ha_state not in (None, "ignored")
 
     @property

@@ -56,7 +56,7 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         *("preconditions", "fail", "a-new-kind: x"),
         {"verdict": {"objections": {"a-new-kind": ("x",)}}},
     ),
-    ("preconditions", "unknown", "names no targets", {"verdict": {"objections": None}}),
+    ("preconditions", "warn", "names no targets", {"verdict": {"objections": None}}),
     ("storages", "fail", "no storage ceph", {"target": {"storages": frozenset()}}),
     ("storages", "unknown", "could not be read", {"target": {"storages": None}}),
     ("storages", "fail", "no storage nope", {"wish": {"target_storage": "ceph,a:nope"}}),
@@ -101,6 +101,13 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         {"vm": {"devices": (VGPU,)}, "target": {"free_devices": None}},
     ),
     ("mappings", "ok", "free device of vgpu", {"vm": {"devices": (VGPU,)}}),
+    (
+        *("mappings", "warn", "can't start there"),
+        {"vm": {"devices": (VGPU,)} | STOPPED, "target": {"free_devices": {"vgpu": 0}}},
+    ),
+    ("mappings", "unknown", "configuration could not be read", {"vm": {"devices": None}}),
+    ("passthrough", "unknown", "configuration could not be read", {"vm": {"devices": None}}),
+    ("storages", "unknown", "configuration could not be read", {"vm": {"storages": None}}),
     ("local-resources", "fail", "usb0", {"verdict": {"local_devices": ("usb0",)}}),
     (
         *("local-resources", "fail", "hostpci0 as bound"),
@@ -192,7 +199,7 @@ def test_without_a_vm_there_is_one_check(changes: dict[str, Any], words: str) ->
 
 
 KNOWN = {
-    VmFacts: ("ram_mib", "snapshots", "replicated_to", "kubernetes_node"),
+    VmFacts: ("devices", "storages", "ram_mib", "snapshots", "replicated_to", "kubernetes_node"),
     NodeFacts: ("is_online", "free_mib", "cpu_model", "storages", "mappings", "migrations"),
     MigrationFacts: ("quorate", "target", "source", "verdict", "missing_rights"),
 }
@@ -203,7 +210,7 @@ KNOWN = {
 )
 def test_what_is_not_known_is_never_ok(lost: set[tuple[type, str]]) -> None:
     """Take facts away from a VM that may go: checks turn to unknown, and none turns to ok."""
-    vm = replace(A_VM, devices=(VGPU,), **{n: None for k, n in lost if k is VmFacts})
+    vm = replace(A_VM, **({"devices": (VGPU,)} | {n: None for k, n in lost if k is VmFacts}))
     gone = {n: None for k, n in lost if k is NodeFacts}
     of = facts(source=gone, target=gone)
     of = replace(of, vm=vm, **{n: None for k, n in lost if k is MigrationFacts})

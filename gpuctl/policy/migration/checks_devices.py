@@ -17,6 +17,8 @@ INSTEAD = (
 
 def _passthrough(facts: MigrationFacts, vm: VmFacts) -> Check:
     name = "passthrough"
+    if vm.devices is None:
+        return _unread_config(name, facts)
     raw = [device.shown for device in vm.devices if device.is_raw]
     if raw:
         if vm.is_running:
@@ -52,8 +54,17 @@ def _passthrough(facts: MigrationFacts, vm: VmFacts) -> Check:
     )
 
 
+def _unread_config(name: str, facts: MigrationFacts) -> Check:
+    return Check(
+        *(name, "unknown", "its devices are not known: its configuration could not be read"),
+        facts.unread.get("config", ""),
+    )
+
+
 def _mappings(facts: MigrationFacts, vm: VmFacts) -> Check:
     name, target = "mappings", facts.wish.target
+    if vm.devices is None:
+        return _unread_config(name, facts)
     wanted = Counter(device.mapping for device in vm.devices if device.mapping)
     if not wanted:
         return Check(name, "ok", "it uses no mapped device")
@@ -76,6 +87,11 @@ def _mappings(facts: MigrationFacts, vm: VmFacts) -> Check:
             "Proxmox VE itself finds out when the VM starts there; gpuctl score shows free cards",
         )
     full = [one for one, count in wanted.items() if free.get(one, 0) < count]
+    if full and not vm.is_running:
+        return Check(
+            *(name, "warn", f"no device of {', '.join(full)} is free on {target}"),
+            "it will move, and can't start there before one is",
+        )
     if full:
         return Check(
             *(name, "fail", f"no device of {', '.join(full)} is free on {target}"),
@@ -88,7 +104,7 @@ def _local_resources(facts: MigrationFacts, vm: VmFacts) -> Check:
     name = "local-resources"
     if facts.verdict is None:
         return Check(name, "unknown", "the server's preconditions were not read")
-    known = {device.key for device in vm.devices}
+    known = {device.key for device in vm.devices or ()}
     others = [key for key in facts.verdict.local_devices if key not in known]
     ours = [key for key in facts.verdict.local_devices if key in known]
     if others:

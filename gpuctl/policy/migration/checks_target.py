@@ -43,8 +43,8 @@ def _verdict(facts: MigrationFacts, vm: VmFacts) -> Check:
     objections = facts.verdict.objections
     if objections is None:
         return Check(
-            *(name, "unknown", "this release names no targets for a running VM"),
-            "gpuctl's own checks of storages and devices stand in for it",
+            *(name, "warn", "this release names no targets for a running VM"),
+            "gpuctl's own checks of storages and mappings stand in for it",
         )
     if not objections:
         return Check(name, "ok", f"the server has nothing against {target}")
@@ -76,6 +76,11 @@ def _storages(facts: MigrationFacts, vm: VmFacts) -> Check:
         return Check(
             *(name, "unknown", f"the storages of {target} could not be read"),
             facts.unread.get("storages", ""),
+        )
+    if vm.storages is None:
+        return Check(
+            *(name, "unknown", "its disks are not known: its configuration could not be read"),
+            facts.unread.get("config", ""),
         )
     wanted = facts.wish.target_storage
     if wanted is not None and wanted != "1":
