@@ -20,7 +20,7 @@ from gpuctl.clients.kubernetes.eviction import (
 )
 from gpuctl.clients.kubernetes.leases import ConfigMaps, Leases
 from gpuctl.clients.kubernetes.login import LoginOptions, log_in
-from gpuctl.clients.kubernetes.node_marks import NodeMarks
+from gpuctl.clients.kubernetes.nodes import NodeMarks
 from gpuctl.clients.kubernetes.notes import EventNote, event_body
 from gpuctl.clients.kubernetes.problems import Access, AnswerLostError
 from gpuctl.clients.kubernetes.reading import EVERYTHING, Selection
