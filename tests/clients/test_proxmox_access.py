@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -180,3 +182,12 @@ def test_https_to_a_port_without_tls(
             problem = refused(client.version)
     assert problem.kind is Trouble.TLS
     assert "does not speak TLS" in says(problem)
+
+
+def test_the_library_is_loaded_with_the_first_call_and_not_before() -> None:
+    code = (
+        "import sys, gpuctl.clients.proxmox, gpuctl.inventory.proxmox, gpuctl.inventory.observe;"
+        "print(sorted({'proxmoxer', 'requests', 'urllib3', 'kubernetes'} & sys.modules.keys()))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
