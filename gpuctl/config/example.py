@@ -38,7 +38,8 @@ contexts:
     #   endpoints: ["https://pve-1:8006", "https://pve-2:8006"]
     #   token_id: gpuctl@pve!oncall
     #   token_file: pve.token
-    #   ca_file: pve-ca.pem                          # or fingerprint
+    #   ca_file: pve-ca.pem                          # or fingerprint, fingerprints: {host: SHA-256}
+    #   kubernetes_nodes: {"101": gpu-node-1}        # VMs that are Kubernetes nodes, if not found
 
 # What follows are the defaults; leave out what suits you.
 policy:

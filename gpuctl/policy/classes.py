@@ -16,6 +16,8 @@ from gpuctl.policy.selectors import Selector, parse_selector
 from gpuctl.policy.verdict import Verdict, decisive
 
 PINNED_TAG = "gpuctl-pinned"
+# What the Proxmox inventory calls the Kubernetes node that a VM is.
+NODE_LABEL = "gpuctl.io/kubernetes-node"
 EVICTABLE_ANNOTATION = "gpuctl.io/evictable"
 
 # Pods of these belong to one node: evicted, they come back to the very same one.
@@ -161,6 +163,15 @@ def _pinned(workload: Workload, policy: Policy) -> Verdict:
     return _unless(PINNED_TAG in workload.tags, "pinned", f"it has the tag {PINNED_TAG}")
 
 
+def _is_node(workload: Workload, policy: Policy) -> Verdict:
+    node = workload.labels.get(NODE_LABEL)
+    return _unless(
+        workload.kind == "vm" and node is not None,
+        "kubernetes-node",
+        f"it is the Kubernetes node {node}: drain that instead",
+    )
+
+
 def _live_migratable(workload: Workload, policy: Policy) -> Verdict:
     rule = "not-live-migratable"
     if workload.kind == "vm" and workload.live_migratable is None:
@@ -189,5 +200,6 @@ PROTECTION_RULES: tuple[Callable[[Workload, Policy], Verdict], ...] = (
     _stays,
     _job,
     _pinned,
+    _is_node,
     _live_migratable,
 )

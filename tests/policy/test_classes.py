@@ -139,3 +139,15 @@ def test_a_refusal_outweighs_what_is_unknown() -> None:
     assert decisive([yes, unknown, no]) is no
     assert decisive([unknown, yes]) is unknown
     assert decisive([yes, yes]) is None
+
+
+def test_a_vm_that_is_a_kubernetes_node_is_drained_not_moved() -> None:
+    vm = Workload(
+        id="vm/101",
+        kind="vm",
+        labels={"gpuctl.io/kubernetes-node": "gpu-node-1"},
+        live_migratable=True,
+    )
+    verdict = protection(vm, Policy())
+    assert (verdict.allowed, verdict.rule) == (False, "kubernetes-node")
+    assert "gpu-node-1" in verdict.reason
