@@ -19,14 +19,17 @@ from gpuctl.policy.planning.state import State
 _MULTIPLIER, _MODULUS = 48271, 2**31 - 1
 # How much worse a step may be, in units of temperature, by a uniform draw of 1,024.
 _PATIENCE = tuple(-log((draw + 0.5) / 1024) for draw in range(1024))
+SOFT = 1.0
 _STEPS_PER_BAND = 64
+# Work of drawing the band for 64 GPUs, in steps.
+_BAND_WORK = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
     """How long, how hot at the start and at the end (in units of the objective), how soft."""
 
-    steps: int
+    work: int  # in steps; what takes longer than a step counts for more
     start: float
     end: float
     width: int
@@ -56,19 +59,21 @@ class Annealer:
         self.random = 1
         self.best_key = objective.key(state)
         self.best = state.targets()
+        self.best_excess = state.excess
 
     def run(self, cooling: Cooling, seed: int) -> None:
         """One walk from the state as it is; `best` and `best_key` know the best plan seen."""
         self.random = seed % (_MODULUS - 1) + 1
         self._residents()
-        rounds = max(1, cooling.steps // _STEPS_PER_BAND)
-        ratio = (cooling.end / cooling.start) ** (1 / rounds)
-        temperature = cooling.start
-        for number in range(rounds):
-            left = 1 - number / rounds
-            self._soften(max(1, min(round(cooling.width * left), len(self.levels) // 2)))
-            self._walk(_STEPS_PER_BAND, temperature)
-            temperature *= ratio
+        state = self.state
+        work, state.order_work = 0, 0
+        while work < cooling.work:
+            done = work / cooling.work
+            width = round(cooling.width * (1 - done))
+            self._soften(max(1, min(width, len(self.levels) // 2)))
+            self._walk(_STEPS_PER_BAND, cooling.start * (cooling.end / cooling.start) ** done)
+            work += _STEPS_PER_BAND + _BAND_WORK * len(self.levels) // 64 + state.order_work
+            state.order_work = 0
 
     def _residents(self) -> None:
         self.on: dict[int, list[int]] = {device: [] for device in self.sources}
@@ -84,7 +89,7 @@ class Annealer:
         if ranked:
             lowest, highest = ranked[width - 1], ranked[-width]
             low, high = load[lowest] * pct[lowest], load[highest] * pct[highest]
-            weight = self.objective.spread_weight / width
+            weight = self.objective.spread_weight / width**SOFT
             for gpu in ranked:
                 self.ceiling[gpu] = high / pct[gpu]
                 self.floor[gpu] = low / pct[gpu]
@@ -205,38 +210,13 @@ class Annealer:
         change += self._price(one, there) + self._price(two, here)
         if change > patience:
             return
-        # Through the home of `two` nothing is asked: it only stands aside for a moment.
-        aside = state.index.home[two]
-        if aside == there:
-            allowed = self._swap_through(one, two, here, there)
-        else:
-            self._put(two, aside)
-            allowed = state.fits(one, there)
-            if allowed:
-                self._put(one, there)
-                allowed = state.fits(two, here)
-                if allowed:
-                    self._put(two, here)
-        if not allowed or not state.has_order():
-            for item, device in ((two, aside), (one, here), (two, there)):
-                self._put(item, device)
+        self._put(two, here)
+        self._put(one, there)
+        if not (state.holds(one) and state.holds(two) and state.has_order()):
+            self._put(two, there)
+            self._put(one, here)
             return
         self._remember()
-
-    def _swap_through(self, one: int, two: int, here: int, there: int) -> bool:
-        """Swap when `two` is at home: move it over first, then see whether both fit."""
-        state = self.state
-        if not state.may_leave(two) or not state.index.allowed(two)[here]:
-            return False
-        self._put(two, here)
-        if not state.fits(one, there):
-            return False
-        self._put(one, there)
-        self._put(two, there)
-        if not state.fits(two, here):
-            return False
-        self._put(two, here)
-        return True
 
     def _put(self, item: int, device: int) -> None:
         source = self.state.at[item]
@@ -251,3 +231,4 @@ class Annealer:
             key = objective.key(state)
             if key < self.best_key:
                 self.best_key, self.best = key, state.targets()
+                self.best_excess = state.excess

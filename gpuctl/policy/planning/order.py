@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuctl.policy.planning.index import Index
     from gpuctl.policy.planning.state import State
 
-# Points at which the order branches before a plan counts as not executable.
-_BRANCHES = 48
+# Attempts before a plan counts as not executable: few while searching, more for a plan at hand.
+SEARCH_BRANCHES, PLAN_BRANCHES = 3, 400
 
 
 def is_executable(state: State) -> bool:
-    """Whether some order exists. May say no to a rare plan that needs a very long search."""
-    crowded = state.crowded
-    index = state.index
-    pending = [
-        item for item in state.moved if state.at[item] in crowded or index.home[item] in crowded
-    ]
-    return Room(index, state).completes(pending)
+    """Whether an order is found quickly. May say no to a rare plan that needs a long search."""
+    return Room(state.index, state).completes(entangled(state, state.moved), SEARCH_BRANCHES)
+
+
+def entangled(state: State, moves: Iterable[int]) -> list[int]:
+    """Those of the moves that wait for room or make some; all others may come at any time."""
+    crowded, at, home = state.crowded, state.at, state.index.home
+    return [item for item in moves if at[item] in crowded or home[item] in crowded]
 
 
 class Room:
@@ -53,67 +54,71 @@ class Room:
         self.take(self.at[item], mem)
         self.take(self.index.home[item], -mem, -1)
 
-    def admits(self, item: int) -> bool:
-        """Whether the target holds the item now."""
-        mem, slots = self.of(self.at[item])
-        return self.index.mem[item] <= mem and slots >= 1
-
-    def copy(self) -> Room:
-        """An independent copy."""
-        twin = object.__new__(Room)
-        twin.index, twin.at = self.index, self.at
-        twin.start_mem, twin.start_count = self.start_mem, self.start_count
-        twin.mem, twin.slots = dict(self.mem), dict(self.slots)
-        return twin
-
-    def completes(self, pending: Sequence[int]) -> bool:
-        """Whether all pending moves can be made from here. Works on copies."""
-        return _completes(self.copy(), list(pending), [_BRANCHES])
+    def completes(self, pending: Iterable[int], branches: int) -> bool:
+        """Whether all pending moves can be made from here, with so many attempts at most."""
+        waiting: dict[int, list[int]] = {}
+        for item in pending:
+            waiting.setdefault(self.at[item], []).append(item)
+        free = {device: self.of(device) for device in waiting}
+        return _completes(self.index, waiting, free, [branches])
 
 
-def _completes(room: Room, pending: list[int], budget: list[int]) -> bool:
-    pending = _make_harmless(room, pending)
-    if not pending:
+def _completes(
+    index: Index,
+    waiting: dict[int, list[int]],
+    free: dict[int, tuple[int, int]],
+    budget: list[int],
+) -> bool:
+    """Makes what does no harm, then tries one by one what frees a device others wait for.
+
+    `waiting` are the newcomers of each device that still has some, `free` its MiB and slots.
+    """
+    _make_harmless(index, waiting, free)
+    if not waiting:
         return True
-    possible = [item for item in pending if room.admits(item)]
-    # What frees a device that others wait for comes first, then what frees most.
-    awaited = {room.at[item] for item in pending}
-    possible.sort(
-        key=lambda item: (room.index.home[item] not in awaited, -room.index.mem[item], item)
-    )
-    for item in possible:
+    # A move that frees nothing anybody waits for can be made last just as well.
+    possible = [
+        (-index.mem[item], item, device)
+        for device, items in waiting.items()
+        for item in items
+        if index.home[item] in waiting
+        and index.mem[item] <= free[device][0]
+        and free[device][1] >= 1
+    ]
+    for _, item, device in sorted(possible):
         budget[0] -= 1
         if budget[0] < 0:
             return False
-        branch = room.copy()
-        branch.make(item)
-        if _completes(branch, [other for other in pending if other != item], budget):
+        branch, room = {each: list(items) for each, items in waiting.items()}, dict(free)
+        branch[device].remove(item)
+        mem, home = index.mem[item], index.home[item]
+        room[device] = (room[device][0] - mem, room[device][1] - 1)
+        room[home] = (room[home][0] + mem, room[home][1] + 1)
+        if _completes(index, branch, room, budget):
             return True
     return False
 
 
-def _make_harmless(room: Room, pending: list[int]) -> list[int]:
-    """Make every move into a device that has room for all who are still to come; rest returned.
+def _make_harmless(
+    index: Index, waiting: dict[int, list[int]], free: dict[int, tuple[int, int]]
+) -> None:
+    """Make every move into a device that has room for all who are still to come.
 
     Such a move takes nothing from anybody, so no order is lost by making it at once.
     """
-    need_mem: dict[int, int] = {}
-    need_slots: dict[int, int] = {}
-    for item in pending:
-        device = room.at[item]
-        need_mem[device] = need_mem.get(device, 0) + room.index.mem[item]
-        need_slots[device] = need_slots.get(device, 0) + 1
-    while True:
-        left = []
-        for item in pending:
-            device = room.at[item]
-            mem, slots = room.of(device)
-            if need_mem[device] <= mem and need_slots[device] <= slots:
-                room.make(item)
-                need_mem[device] -= room.index.mem[item]
-                need_slots[device] -= 1
-            else:
-                left.append(item)
-        if len(left) == len(pending):
-            return left
-        pending = left
+    to_check = list(waiting)
+    while to_check:
+        device = to_check.pop()
+        items = waiting.get(device)
+        if items is None:
+            continue
+        mem, slots = free[device]
+        if len(items) > slots or sum([index.mem[item] for item in items]) > mem:
+            continue
+        del waiting[device]
+        for item in items:
+            home = index.home[item]
+            if home in waiting:
+                mem, slots = free[home]
+                free[home] = (mem + index.mem[item], slots + 1)
+                to_check.append(home)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpuctl.policy.planning.index import Index
-from gpuctl.policy.planning.order import Room
+from gpuctl.policy.planning.order import PLAN_BRANCHES, Room, entangled
 from gpuctl.policy.planning.problem import FrontierStep
 from gpuctl.policy.planning.state import State
 
@@ -101,18 +101,16 @@ class _Timeline:
         return not self.narrow or self._others_follow(item)
 
     def _others_follow(self, item: int) -> bool:
-        crowded, at, home = self.plan.crowded, self.plan.at, self.index.home
-        if at[item] not in crowded:
+        at, mem, source = self.plan.at, self.index.mem[item], self.index.home[item]
+        if at[item] not in self.plan.crowded:
             return True
-        after = self.room.copy()
-        after.make(item)
-        return after.completes(
-            [
-                other
-                for other in self.pending
-                if other != item and (at[other] in crowded or home[other] in crowded)
-            ]
-        )
+        self.room.take(at[item], mem)
+        self.room.take(source, -mem, -1)
+        others = entangled(self.plan, (other for other in self.pending if other != item))
+        follow = self.room.completes(others, PLAN_BRANCHES)
+        self.room.take(at[item], -mem, -1)
+        self.room.take(source, mem)
+        return follow
 
     def _make(self, item: int) -> None:
         index = self.index

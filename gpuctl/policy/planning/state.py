@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from gpuctl.policy.planning.index import Index
 from gpuctl.policy.planning.order import is_executable
 
+# Looking for an order takes about as long as so many steps of the search, per move.
+_ORDER_WORK = 2
+
 
 class State:
     """A tentative plan: items away from home, and all sums that depend on it.
@@ -31,6 +34,7 @@ class State:
         self.arriving_mem = [0] * len(index.devices)
         self.crowded: dict[int, None] = {}  # devices whose newcomers need someone to leave first
         self.moved: dict[int, None] = {}
+        self.order_work = 0  # spent on looking for orders, in steps of the search
         self.cost = 0
         self.group_moved = [0] * len(index.group_moves)
         self.excess = sum(
@@ -108,6 +112,28 @@ class State:
                 return False
         return True
 
+    def holds(self, item: int) -> bool:
+        """Whether the item may be where it is, with all others as they are."""
+        index, device = self.index, self.at[item]
+        group = index.group[item]
+        if device != index.home[item]:
+            limit = index.params.max_moves
+            if not index.allowed(item)[device] or (limit is not None and len(self.moved) > limit):
+                return False
+            if group >= 0 and self.group_moved[group] > index.group_moves[group]:
+                return False
+        if self.arrivals[device] and (
+            self.mem[device] > index.mem_cap[device] or self.count[device] > index.slots[device]
+        ):
+            return False
+        if group < 0 or not index.apart[group]:
+            return True
+        node, gpu = (group, ~index.dev_node[device]), (group, index.dev_gpu[device])
+        return not (
+            (self.entered[node] and self.members[node] > index.per_node[group])
+            or (self.entered[gpu] and self.members[gpu] > index.per_gpu[group])
+        )
+
     def shift(self, item: int, device: int) -> None:
         """Put the item on the device. Shifting back restores the state exactly."""
         index = self.index
@@ -169,7 +195,10 @@ class State:
 
     def has_order(self) -> bool:
         """Whether the moves can be made one by one without overfilling any target on the way."""
-        return not self.crowded or is_executable(self)
+        if not self.crowded:
+            return True
+        self.order_work += _ORDER_WORK * len(self.moved)
+        return is_executable(self)
 
     def targets(self) -> dict[int, int]:
         """Device of each item that is away from home."""
