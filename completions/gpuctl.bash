@@ -6,17 +6,25 @@ _gpuctl_command() {
     commands='' options='' arguments=''
     case $1 in
         '')
-            commands='heatmap rebalance score snapshot config version completion'
+            commands='heatmap evict rebalance score history snapshot config demo version completion'
             options='-h --help --version'
             ;;
         'heatmap')
             options='--metric --sort --by-mig --wide --node --gpu-model --where --hot --since --step --watch --explain --export --exit-code --exporter --sample-for --max-age -h --help'
+            ;;
+        'evict')
+            options='--gpu --node -l --selector -n --namespace --class --max --dry-run --grace-period --wait --no-wait --ready-within --cordon --soft-taint --keep-going --no-keep-going --wait-lock --interrupt-grace --exit-code --force-unmanaged --delete-emptydir-data --force-critical --force-protected-namespace --force-not-evictable --force-stateful --force-daemonset --kubeconfig --kube-context -h --help'
+            arguments=$'?'
             ;;
         'rebalance')
             options='--dry-run --goal --target --max-moves --only --node --max-missing --explain --out --exit-code --exporter --sample-for --max-age -h --help'
             ;;
         'score')
             options='--gpus --memory --mig --gpu-model --class --pod --node --strategy --gpu-level --explain --exporter --sample-for --max-age -h --help'
+            ;;
+        'history')
+            options='--last -h --help'
+            arguments=$'?'
             ;;
         'snapshot')
             options='--exporter --sample-for --max-age -h --help'
@@ -40,6 +48,13 @@ _gpuctl_command() {
             arguments=$'+files'
             ;;
         'config contexts')
+            options='-h --help'
+            ;;
+        'demo')
+            commands='reset'
+            options='-h --help'
+            ;;
+        'demo reset')
             options='-h --help'
             ;;
         'version')
@@ -70,6 +85,18 @@ _gpuctl_value() {
         'heatmap --exporter') value='?' ;;
         'heatmap --sample-for') value='?' ;;
         'heatmap --max-age') value='?' ;;
+        'evict --gpu') value='+gpus' ;;
+        'evict --node') value='+nodes' ;;
+        'evict -l' | 'evict --selector') value='?' ;;
+        'evict -n' | 'evict --namespace') value='?' ;;
+        'evict --class') value='inference training unknown' ;;
+        'evict --max') value='?' ;;
+        'evict --grace-period') value='?' ;;
+        'evict --ready-within') value='?' ;;
+        'evict --wait-lock') value='?' ;;
+        'evict --interrupt-grace') value='?' ;;
+        'evict --kubeconfig') value='+files' ;;
+        'evict --kube-context') value='?' ;;
         'rebalance --goal') value='relief balance' ;;
         'rebalance --target') value='?' ;;
         'rebalance --max-moves') value='?' ;;
@@ -91,6 +118,7 @@ _gpuctl_value() {
         'score --exporter') value='?' ;;
         'score --sample-for') value='?' ;;
         'score --max-age') value='?' ;;
+        'history --last') value='?' ;;
         'snapshot --exporter') value='?' ;;
         'snapshot --sample-for') value='?' ;;
         'snapshot --max-age') value='?' ;;

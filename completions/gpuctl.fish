@@ -1,7 +1,7 @@
 # fish completion for gpuctl; generated, see `gpuctl completion --help`
 
 # Options that take a value, for which the next word is not a command.
-set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --goal --target --max-moves --only --max-missing --out --gpus --memory --mig --class --pod --strategy --path
+set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --gpu -l --selector -n --namespace --class --max --grace-period --ready-within --wait-lock --interrupt-grace --kubeconfig --kube-context --goal --target --max-moves --only --max-missing --out --gpus --memory --mig --pod --strategy --last --path
 
 # Whether the line so far is exactly the command path in the arguments; more words are arguments.
 function __gpuctl_at
@@ -15,7 +15,7 @@ function __gpuctl_at
             set pending yes
         else if not string match -q -- '-*' $word
             set -l longer $path $word
-            contains -- "$longer" 'heatmap' 'rebalance' 'score' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'version' 'completion'; or break
+            contains -- "$longer" 'heatmap' 'evict' 'rebalance' 'score' 'history' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'demo' 'demo reset' 'version' 'completion'; or break
             set path $longer
         end
     end
@@ -51,10 +51,13 @@ complete -c gpuctl -l no-pager -d 'print long answers at once'
 complete -c gpuctl -l width -x -d 'cells a line'
 
 complete -c gpuctl -n '__gpuctl_at' -a heatmap -d 'show which GPUs are hot, idle or lost'
+complete -c gpuctl -n '__gpuctl_at' -a evict -d 'evict pods from hot GPUs, safely'
 complete -c gpuctl -n '__gpuctl_at' -a rebalance -d 'plan the moves that relieve hot GPUs'
 complete -c gpuctl -n '__gpuctl_at' -a score -d 'rank nodes for a new workload'
+complete -c gpuctl -n '__gpuctl_at' -a history -d 'show what acting runs have done'
 complete -c gpuctl -n '__gpuctl_at' -a snapshot -d 'save the cluster\'s state as a file'
 complete -c gpuctl -n '__gpuctl_at' -a config -d 'write, show and check the configuration'
+complete -c gpuctl -n '__gpuctl_at' -a demo -d 'put the simulated cluster back to its beginning'
 complete -c gpuctl -n '__gpuctl_at' -a version -d 'show the version of gpuctl'
 complete -c gpuctl -n '__gpuctl_at' -a completion -d 'print a shell\'s completion script'
 complete -c gpuctl -n '__gpuctl_at' -s h -l help -d 'show this text'
@@ -78,6 +81,33 @@ complete -c gpuctl -n '__gpuctl_at heatmap' -l exporter -x -d 'scrape this dcgm-
 complete -c gpuctl -n '__gpuctl_at heatmap' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
 complete -c gpuctl -n '__gpuctl_at heatmap' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
 complete -c gpuctl -n '__gpuctl_at heatmap' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at evict' -l gpu -x -a '(__gpuctl_live gpus)' -d 'pods on this GPU'
+complete -c gpuctl -n '__gpuctl_at evict' -l node -x -a '(__gpuctl_live nodes)' -d 'pods with a GPU of this node'
+complete -c gpuctl -n '__gpuctl_at evict' -s l -l selector -x -d 'such as app=chat'
+complete -c gpuctl -n '__gpuctl_at evict' -s n -l namespace -x -d 'only this one'
+complete -c gpuctl -n '__gpuctl_at evict' -l class -x -a 'inference training unknown' -d 'only pods of this class'
+complete -c gpuctl -n '__gpuctl_at evict' -l max -x -d 'at most N, lowest priority and highest load first'
+complete -c gpuctl -n '__gpuctl_at evict' -l dry-run -d 'run every check, the API server\'s own included; evict nothing'
+complete -c gpuctl -n '__gpuctl_at evict' -l grace-period -x -d 'for the pods to end [default: their own]'
+complete -c gpuctl -n '__gpuctl_at evict' -l wait -l no-wait -d 'until each pod is gone and its successor is Ready'
+complete -c gpuctl -n '__gpuctl_at evict' -l ready-within -x -d 'how long one successor may take [default: 10m]'
+complete -c gpuctl -n '__gpuctl_at evict' -l cordon -d 'keep all new pods off the pods\' nodes meanwhile'
+complete -c gpuctl -n '__gpuctl_at evict' -l soft-taint -d 'make the scheduler prefer other nodes meanwhile'
+complete -c gpuctl -n '__gpuctl_at evict' -l keep-going -l no-keep-going -d 'try the other pods after one that could not be evicted'
+complete -c gpuctl -n '__gpuctl_at evict' -l wait-lock -x -d 'wait so long for another acting run to end [default: not at all]'
+complete -c gpuctl -n '__gpuctl_at evict' -l interrupt-grace -x -d 'for the running eviction after ^C or SIGTERM [default: 60s]'
+complete -c gpuctl -n '__gpuctl_at evict' -l exit-code -d 'with --dry-run: end with 3 when a pod would be evicted'
+complete -c gpuctl -n '__gpuctl_at evict' -l force-unmanaged -d 'pods without an owner, which nothing starts again'
+complete -c gpuctl -n '__gpuctl_at evict' -l delete-emptydir-data -d 'pods with an emptyDir on disk, whose data is lost'
+complete -c gpuctl -n '__gpuctl_at evict' -l force-critical -d 'pods of critical priority'
+complete -c gpuctl -n '__gpuctl_at evict' -l force-protected-namespace -d 'pods of protected namespaces'
+complete -c gpuctl -n '__gpuctl_at evict' -l force-not-evictable -d 'pods annotated gpuctl.io/evictable: "false"'
+complete -c gpuctl -n '__gpuctl_at evict' -l force-stateful -d 'pods of training, a Job or a StatefulSet'
+complete -c gpuctl -n '__gpuctl_at evict' -l force-daemonset -d 'pods of a DaemonSet, which come back to their node'
+complete -c gpuctl -n '__gpuctl_at evict' -l kubeconfig -r -F -d 'the kubeconfig to use instead of the configuration\'s, KUBECONFIG or ~/.kube/config'
+complete -c gpuctl -n '__gpuctl_at evict' -l kube-context -x -d 'the context of the kubeconfig [default: its current context]'
+complete -c gpuctl -n '__gpuctl_at evict' -s h -l help -d 'show this text'
 
 complete -c gpuctl -n '__gpuctl_at rebalance' -l dry-run -d 'plan and show, change nothing'
 complete -c gpuctl -n '__gpuctl_at rebalance' -l goal -x -a 'relief balance' -d 'relief: no curable hot GPU, fewest moves; balance: also an even cluster'
@@ -109,6 +139,9 @@ complete -c gpuctl -n '__gpuctl_at score' -l sample-for -x -d 'with --exporter: 
 complete -c gpuctl -n '__gpuctl_at score' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
 complete -c gpuctl -n '__gpuctl_at score' -s h -l help -d 'show this text'
 
+complete -c gpuctl -n '__gpuctl_at history' -l last -x -d 'the newest N runs'
+complete -c gpuctl -n '__gpuctl_at history' -s h -l help -d 'show this text'
+
 complete -c gpuctl -n '__gpuctl_at snapshot' -l exporter -x -d 'scrape this dcgm-exporter or Pushgateway instead of asking Prometheus: URL, HOST:PORT or HOST; @FILE reads a list; repeatable'
 complete -c gpuctl -n '__gpuctl_at snapshot' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
 complete -c gpuctl -n '__gpuctl_at snapshot' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
@@ -135,6 +168,11 @@ complete -c gpuctl -n '__gpuctl_at config check' -s h -l help -d 'show this text
 complete -c gpuctl -n '__gpuctl_at config check' -F
 
 complete -c gpuctl -n '__gpuctl_at config contexts' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at demo' -a reset -d 'Forget what was moved in the demo, so that it tells its story from the beginning'
+complete -c gpuctl -n '__gpuctl_at demo' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at demo reset' -s h -l help -d 'show this text'
 
 complete -c gpuctl -n '__gpuctl_at version' -s h -l help -d 'show this text'
 

@@ -34,6 +34,11 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("--demo-scenario", "mig-mixed", "score", "--explain", "--strategy", "fragmentation"),
     ),
     "snapshot": (("--demo", "snapshot"), ("--demo-scenario", "mig-mixed", "snapshot")),
+    "history_list": (("--demo", "history"),),
+    "outcome": (
+        ("--demo", "evict", "--gpu", "hk-gpu-03/1", "--dry-run"),
+        ("--demo", "evict", "--node", "hk-gpu-03", "--class", "training", "--dry-run"),
+    ),
     "plan": (
         ("--demo", "rebalance", "--dry-run"),
         ("--demo", "rebalance", "--dry-run", "--goal", "balance"),

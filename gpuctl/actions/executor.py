@@ -101,7 +101,7 @@ class _Execution:
         started = self.tools.clock.now()
         self._write("run-started", data=self._opening())
         for refused in self.work.ruled_out:
-            self._end(refused, ExitCode.REFUSED)
+            self._note(refused, ExitCode.REFUSED)
         try:
             failure = self._failure_of_acting()
             self._remove_holds()
@@ -170,7 +170,8 @@ class _Execution:
             log.debug("a step failed unexpectedly", exc_info=True)
             error = GpuctlError(f"unexpected failure in gpuctl: {type(exc).__name__}: {exc}")
             result = _failed(error, done)
-        say(f"{result.status}: {result.reason}")
+        if not self.head.dry_run:  # the outcome says it in a moment
+            say(f"{result.status}: {result.reason}")
         return result
 
     def _judge(self, step: Step, result: StepResult) -> None:
@@ -188,6 +189,9 @@ class _Execution:
 
     def _end(self, step: OutcomeStep, code: ExitCode | None) -> None:
         self.ended.append(step)
+        self._note(step, code)
+
+    def _note(self, step: OutcomeStep, code: ExitCode | None) -> None:
         if code is not None:
             self.codes.append(code)
         self._write("step-ended", step=step.id, data={"outcome": msgspec.to_builtins(step)})
@@ -260,7 +264,8 @@ class _Execution:
         interrupted = self.tools.interruption.exit_code
         if interrupted is not None:
             return interrupted
-        return run_exit_code(self.ended, self.codes, dry_run=self.head.dry_run)
+        everything = (*self.ended, *self.work.ruled_out)
+        return run_exit_code(everything, self.codes, dry_run=self.head.dry_run)
 
     def _document(self, started: datetime, code: ExitCode) -> OutcomeDocument:
         head = self.head
@@ -274,7 +279,7 @@ class _Execution:
             started_at=started,
             ended_at=self.tools.clock.now(),
             exit_code=int(code),
-            steps=tuple(self.ended),
+            steps=(*self.ended, *self.work.ruled_out),
             holds=tuple(self._holds()),
             warnings=tuple(self.warnings),
         )

@@ -37,10 +37,13 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "heatmap": Entry("gpuctl.cli.heatmap:heatmap", "show which GPUs are hot, idle or lost"),
+    "evict": Entry("gpuctl.cli.evict:evict", "evict pods from hot GPUs, safely"),
     "rebalance": Entry("gpuctl.cli.rebalance:rebalance", "plan the moves that relieve hot GPUs"),
     "score": Entry("gpuctl.cli.score:score", "rank nodes for a new workload"),
+    "history": Entry("gpuctl.cli.history:history", "show what acting runs have done"),
     "snapshot": Entry("gpuctl.cli.snapshot_cmd:snapshot", "save the cluster's state as a file"),
     "config": Entry("gpuctl.cli.config_cmd:app", "write, show and check the configuration"),
+    "demo": Entry("gpuctl.cli.demo_cmd:app", "put the simulated cluster back to its beginning"),
     "version": Entry("gpuctl.cli.version:version", "show the version of gpuctl"),
     "completion": Entry("gpuctl.cli.completion:completion", "print a shell's completion script"),
 }

@@ -132,7 +132,7 @@ def open_world(
     options = runtime.options
     span = duration_option("--sample-for", sample_for)
     age = duration_option("--max-age", max_age)
-    policy, context_name, context = _settings(runtime, kubeconfig, kube_context)
+    policy, context_name, context = settings_of(runtime, kubeconfig, kube_context)
     limit = options.timeout or VIEW_TIMEOUT + (span or timedelta())
     stopwatch = Stopwatch(runtime.clock) if reads_again else None
     around = Surroundings(
@@ -160,9 +160,10 @@ def open_world(
             inventory.close()
 
 
-def _settings(
-    runtime: Runtime, kubeconfig: str | None, kube_context: str | None
+def settings_of(
+    runtime: Runtime, kubeconfig: str | None = None, kube_context: str | None = None
 ) -> tuple[Policy, str | None, ContextSettings]:
+    """The policy, the context's name and the context; a demo has its own and no name."""
     if runtime.options.demo:
         from gpuctl.model.policy import Limits, Policy
         from gpuctl.model.settings import ContextSettings

@@ -77,8 +77,9 @@ def open_source(wanted: Wanted, context: ContextSettings, around: Surroundings) 
     _refuse_two(wanted)
     if wanted.demo_scenario is not None:
         from gpuctl.metrics.sim_source import SimSource
+        from gpuctl.sim.diary import demo_world
 
-        return SimSource.load(wanted.demo_scenario)
+        return SimSource(demo_world(wanted.demo_scenario, around.environ))
     if wanted.snapshot_file is not None:
         from gpuctl.inventory.saved import load_snapshot
         from gpuctl.metrics.snapshot_source import SnapshotSource

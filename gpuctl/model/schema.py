@@ -24,6 +24,7 @@ from gpuctl.model.durations import DURATION_PATTERN, format_duration
 from gpuctl.model.explanation import ExplanationDocument
 from gpuctl.model.heatmap import HeatmapDocument
 from gpuctl.model.history import HistoryDocument
+from gpuctl.model.outcome import HistoryListDocument, OutcomeDocument
 from gpuctl.model.plan import PlanDocument
 from gpuctl.model.score import ScoreListDocument
 from gpuctl.model.snapshot import Snapshot
@@ -43,6 +44,8 @@ def documents() -> Mapping[str, type[msgspec.Struct]]:
         "heatmap": HeatmapDocument,
         "heatmap_explanation": ExplanationDocument,
         "heatmap_history": HistoryDocument,
+        "history_list": HistoryListDocument,
+        "outcome": OutcomeDocument,
         "plan": PlanDocument,
         "score_list": ScoreListDocument,
         "snapshot": Snapshot,

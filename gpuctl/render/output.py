@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TextIO, get_args
@@ -248,6 +248,36 @@ class Output:
             # interpreter has nothing left to flush there at its end.
             silence(self.stderr)
             self.stderr = None
+
+    def aside(self, text: str) -> None:
+        """Lines for the person, shown under -q as well: what a question is about."""
+        self._write_aside("".join(f"{terminal.sanitize(line)}\n" for line in text.splitlines()))
+
+    def confirm(self, question: str, *, expected: str | None = None) -> bool:
+        """Whether the person says yes; `expected` is what to type for the widest actions.
+
+        Enter, anything else, the end of the input and ^C mean no. Ask only where somebody can
+        answer: `stdin_is_tty`.
+        """
+        choices = f"type {expected} to go on" if expected is not None else "y/N"
+        self._write_aside(f"{terminal.sanitize(question)} [{terminal.sanitize(choices)}] ")
+        try:
+            answer = "" if self.stdin is None else self.stdin.readline()
+        except (KeyboardInterrupt, OSError, ValueError):
+            answer = ""
+        if not answer.endswith("\n"):
+            self._write_aside("\n")
+        said = answer.strip()
+        return said == expected if expected is not None else said.lower() in ("y", "yes")
+
+    def outlast(self, write: Callable[[], None]) -> None:
+        """Write the answer of an action; a reader that went away doesn't make it fail."""
+        try:
+            write()
+            self.finish()
+        except PipeClosed:
+            silence(self.stdout)
+            self.stdout = None
 
     # The plumbing
 

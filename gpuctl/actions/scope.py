@@ -1,0 +1,86 @@
+"""Where one context's journal and lock are, and the run that may use them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from secrets import token_hex
+
+from gpuctl.actions.journal import Journal
+from gpuctl.actions.lock import Holder, run_lock
+from gpuctl.clock import Clock
+from gpuctl.state import file_name, make_state_folder, state_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What acting runs exclude each other on: a context, or one demo. `subject` is for messages."""
+
+    subject: str
+    folder: str
+    key: str
+
+    @property
+    def journal_path(self) -> str:
+        """The file of its journal."""
+        return os.path.join(self.folder, file_name("journal", self.key, ".jsonl"))
+
+    @property
+    def lock_path(self) -> str:
+        """The file of its lock."""
+        return os.path.join(self.folder, file_name("run", self.key, ".lock"))
+
+
+def scope_of(
+    environ: Mapping[str, str], context: str | None, demo_scenario: str | None, *, make: bool
+) -> Scope:
+    """The scope of a context, or of a demo when one is named; `make` its folder.
+
+    Raises GpuctlError when there is no place for a journal.
+    """
+    folder = make_state_folder(environ) if make else state_folder(environ)
+    if demo_scenario is not None:
+        return Scope(f"the demo {demo_scenario}", folder, f"demo-{demo_scenario}")
+    if context is None:
+        return Scope("the cluster without a context", folder, "no-context")
+    return Scope(f"context {context}", folder, f"context-{context}")
+
+
+def new_run_id(now: datetime) -> str:
+    """A name that sorts by time and that two runs of one second do not share."""
+    return f"{now:%Y%m%dT%H%M%SZ}-{token_hex(2)}"
+
+
+@contextmanager
+def acting(
+    scope: Scope,
+    *,
+    run_id: str,
+    command: str,
+    clock: Clock,
+    patience_seconds: float,
+    wait: Callable[[float], object],
+) -> Iterator[Journal]:
+    """Within, this process alone acts on the scope, and may write its journal."""
+    holder = Holder(
+        pid=os.getpid(),
+        host=os.uname().nodename,
+        run=run_id,
+        command=command,
+        since=clock.now(),
+    )
+    with (
+        run_lock(
+            scope.lock_path,
+            holder,
+            clock=clock,
+            subject=scope.subject,
+            patience_seconds=patience_seconds,
+            wait=wait,
+        ),
+        Journal(scope.journal_path, clock) as journal,
+    ):
+        yield journal

@@ -1,0 +1,174 @@
+"""The course of one `gpuctl evict` after the first look: choose, show, ask, act, tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from msgspec import structs
+
+from gpuctl.actions.cluster import eviction_steps
+from gpuctl.actions.executor import RunHead, Tools, Work, carry_out
+from gpuctl.actions.holds import NoHolder
+from gpuctl.actions.interruption import Interruption, interruptible
+from gpuctl.actions.journal import JournalSink, NoJournal
+from gpuctl.actions.selection import select
+from gpuctl.actions.steps import Actuator, Hold, Holder, Rehearsal, Step, StepResult, outcome_step
+from gpuctl.cli.evict_stage import EvictPlan, Stage, clean_up, lock
+from gpuctl.cli.options import ACTION_TIMEOUT
+from gpuctl.cli.runtime import Runtime
+from gpuctl.clock import Deadline
+from gpuctl.errors import RefusedError, shorten
+from gpuctl.model.outcome import OutcomeDocument, OutcomeStep
+
+# From so many pods on, a bare y is too easy.
+_WIDE = 10
+
+
+def run_evict(plan: EvictPlan, stage: Stage, runtime: Runtime) -> OutcomeDocument:
+    """What came of it. Raises RefusedError when nobody said yes, and LockedError."""
+    selected = select(plan.request, stage.snapshot, stage.policy, stage.cluster.facts())
+    steps, refused = eviction_steps(selected, stage.cluster)
+    for note in selected.notes:
+        runtime.output.info(note)
+    work = Work(
+        steps=steps,
+        ruled_out=refused,
+        holds=() if plan.evictor.dry_run else _holds(plan, steps),
+        keep_going=plan.keep_going,
+        verify=plan.wait,
+    )
+    if stage.scope is None or not steps:
+        return _told(_rehearse(plan, stage, runtime, work), stage)
+    _ask(plan, stage, runtime, steps, refused)
+    with lock(stage.scope, stage.run_id, plan, runtime) as journal:
+        left = clean_up(stage.scope, journal, stage.cluster, stage.run_id, runtime)
+        stage = replace(stage, warnings=left or stage.warnings)
+        grace = plan.interrupt_grace.total_seconds()
+        with interruptible(runtime.clock, grace) as interruption:
+            actuator = stage.cluster.evictor(plan.evictor)
+            tools = _tools(runtime, actuator, stage.cluster.holder(), journal, interruption)
+            return _told(carry_out(_head(plan, stage), work, tools), stage)
+
+
+def _rehearse(plan: EvictPlan, stage: Stage, runtime: Runtime, work: Work) -> OutcomeDocument:
+    """The same course without a write: no journal, no holds, and every check."""
+    actuator = Rehearsal(stage.cluster.evictor(plan.evictor), "would be evicted")
+    with interruptible(runtime.clock, plan.interrupt_grace.total_seconds()) as interruption:
+        tools = _tools(runtime, actuator, NoHolder(), NoJournal(), interruption)
+        return carry_out(_head(plan, stage), work, tools)
+
+
+def _head(plan: EvictPlan, stage: Stage) -> RunHead:
+    return RunHead(
+        run_id=stage.run_id,
+        command="evict",
+        context=stage.context,
+        cluster=stage.snapshot.cluster,
+        simulated=stage.snapshot.source.simulated,
+        dry_run=plan.evictor.dry_run,
+    )
+
+
+def _tools(
+    runtime: Runtime,
+    actuator: Actuator,
+    holder: Holder,
+    journal: JournalSink,
+    interruption: Interruption,
+) -> Tools:
+    return Tools(
+        actuators={"evict": actuator},
+        holder=holder,
+        journal=journal,
+        interruption=interruption,
+        deadline=Deadline.after(runtime.options.timeout or ACTION_TIMEOUT, runtime.clock),
+        clock=runtime.clock,
+        say=runtime.output.info,
+    )
+
+
+def _holds(plan: EvictPlan, steps: Sequence[Step]) -> tuple[Hold, ...]:
+    """Each hold that was asked for, on each node that a pod is to leave."""
+    nodes = dict.fromkeys(step.source.node for step in steps if step.source is not None)
+    return tuple(Hold(kind, node) for kind in plan.holds for node in nodes)
+
+
+def _told(outcome: OutcomeDocument, stage: Stage) -> OutcomeDocument:
+    """With what was left to warn of before the run."""
+    return structs.replace(outcome, warnings=(*stage.warnings, *outcome.warnings))
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+def _ask(
+    plan: EvictPlan,
+    stage: Stage,
+    runtime: Runtime,
+    steps: Sequence[Step],
+    refused: Sequence[OutcomeStep],
+) -> None:
+    """Show what is about to happen, and go on only with a yes. Raises RefusedError."""
+    from gpuctl.render.outcome import plan_text
+
+    output, is_asking = runtime.output, not runtime.options.yes and runtime.may_ask
+    if is_asking or not output.quiet:
+        shown = [_planned(step, stage) for step in steps]
+        output.aside(plan_text(shown, refused, output.screen()))
+    if runtime.options.yes:
+        return
+    if not runtime.may_ask:
+        raise RefusedError(
+            "nothing was evicted: nobody can be asked, and --yes was not given",
+            cause="stdin is no terminal, or --no-input is set",
+            hint="add --yes, or look first with --dry-run",
+        )
+    expected = (stage.context or stage.snapshot.cluster) if len(steps) > _WIDE else None
+    if not output.confirm(_question(plan, steps), expected=expected):
+        raise RefusedError("nothing was evicted: the answer was no")
+
+
+def _planned(step: Step, stage: Stage) -> OutcomeStep:
+    return outcome_step(
+        step, StepResult(status="skipped", reason=stage.cluster.outlook(step.workload))
+    )
+
+
+def _question(plan: EvictPlan, steps: Sequence[Step]) -> str:
+    """How far it reaches: how many, who, from where, and what is held meanwhile."""
+    count = len(steps)
+    noun = "1 pod" if count == 1 else f"{count} pods"
+    names = shorten([step.workload for step in steps])
+    sources = dict.fromkeys(step.source.address for step in steps if step.source is not None)
+    where = f" from {shorten(list(sources))}" if sources else ""
+    held = f", with a {plan.holds[0]} meanwhile" if plan.holds else ""
+    return f"Evict {noun} ({names}){where}{held}?"
+
+
+# -- telling ---------------------------------------------------------------------------------------
+
+
+def show_outcome(runtime: Runtime, outcome: OutcomeDocument) -> None:
+    """The outcome in the format that was asked for; with -q a table only when it went wrong."""
+    from gpuctl.render.outcome import outcome_lines, outcome_names, outcome_rows
+
+    output = runtime.output
+
+    def write() -> None:
+        match output.format:
+            case "json" | "yaml":
+                output.document(outcome)
+            case "csv":
+                output.csv(*outcome_rows(outcome.steps))
+            case "name":
+                output.names(outcome_names(outcome))
+            case "wide":
+                output.table(*outcome_rows(outcome.steps), numeric=("landed_pct",))
+            case "table":
+                if outcome.exit_code or not output.quiet:
+                    output.text("\n".join(outcome_lines(outcome, output.screen())))
+
+    output.outlast(write)
+    for warning in outcome.warnings:
+        output.warn(warning)

@@ -1,0 +1,115 @@
+"""What an action is about to do, and what it did, as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from gpuctl.model.outcome import Landing, OutcomeDocument, OutcomeStep
+from gpuctl.render.heatmap_frame import cluster_words, time_words
+from gpuctl.render.screen import Screen
+from gpuctl.render.tables import Cell, plain_table
+
+#: What a person reads for an action and a status; else the status itself.
+_WORDS = {
+    ("evict", "done"): "evicted",
+    ("evict", "allowed"): "would be evicted",
+    ("migrate", "done"): "migrated",
+    ("migrate", "allowed"): "would be migrated",
+}
+
+
+def outcome_lines(doc: OutcomeDocument, screen: Screen) -> list[str]:
+    """The outcome for a screen: each step with its reason in full, the holds, and the sum."""
+    mark = "DRY RUN  " if doc.dry_run else ""
+    where = screen.name(cluster_words(doc.context, doc.cluster))
+    simulated = "  SIMULATED" if doc.simulated else ""
+    lines = [f"{mark}{doc.command}  {where}{simulated}  {time_words(doc.started_at)}"]
+    for step in doc.steps:
+        at = "" if step.source is None else f" from {screen.name(step.source.address)}"
+        name = screen.name(step.workload)
+        lines.append(f"{mark}  {step.id}  {name}{at}: {status_words(step)}")
+        if step.reason != step.status and step.reason != status_words(step):
+            lines.append(f"{mark}      {screen.name(step.reason)}")
+    lines += [f"  {text}" for text in _hold_lines(doc)]
+    lines.append(f"{mark}{summary_words(doc)}")
+    return lines
+
+
+def status_words(step: OutcomeStep) -> str:
+    """`evicted`, `would be evicted`, `refused` ..."""
+    return _WORDS.get((step.action, step.status), step.status)
+
+
+def summary_words(doc: OutcomeDocument) -> str:
+    """`3 evicted, 1 refused (run 20250301T021000Z-4f2a)`."""
+    counts = Counter(status_words(step) for step in doc.steps)
+    parts = ", ".join(f"{count} {words}" for words, count in counts.items())
+    run = "" if doc.dry_run else f" (run {doc.run_id})"
+    return f"{parts or 'nothing to do'}{run}"
+
+
+def _hold_lines(doc: OutcomeDocument) -> Iterator[str]:
+    for hold in doc.holds:
+        if not hold.placed:
+            state = "was on before, and stays on"
+        else:
+            state = "undone" if hold.removed else "STILL ON"
+        yield f"{hold.kind} of {hold.node}: {state}"
+
+
+def outcome_rows(steps: Sequence[OutcomeStep]) -> tuple[list[str], list[list[Cell | bool]]]:
+    """One row per step, raw values."""
+    headers = [
+        "id", "action", "workload", "from", "to", "status", "changed", "landed", "landed_pct",
+        "cooler", "started_at", "ended_at", "reason",
+    ]  # fmt: skip
+    return headers, [_row(step) for step in steps]
+
+
+def _row(step: OutcomeStep) -> list[Cell | bool]:
+    landed = step.landed
+    return [
+        step.id,
+        step.action,
+        step.workload,
+        None if step.source is None else step.source.address,
+        None if step.target is None else step.target.address,
+        step.status,
+        step.changed,
+        None if landed is None else _landed(landed),
+        None if landed is None else landed.utilization_pct,
+        None if landed is None else landed.cooler,
+        None if step.started_at is None else time_words(step.started_at),
+        None if step.ended_at is None else time_words(step.ended_at),
+        step.reason,
+    ]
+
+
+def _landed(landing: Landing) -> str:
+    index = "?" if landing.gpu is None else landing.gpu
+    return f"{landing.node}/{index}" + ("" if landing.mig_id is None else f":{landing.mig_id}")
+
+
+def outcome_names(doc: OutcomeDocument) -> list[str]:
+    """`evict/NAMESPACE/POD` of every step that was done, or would be."""
+    return [
+        f"{one.action}/{one.workload}" for one in doc.steps if one.status in ("done", "allowed")
+    ]
+
+
+def plan_text(steps: Sequence[OutcomeStep], refused: Sequence[OutcomeStep], screen: Screen) -> str:
+    """What is about to be done, for stderr, one line a step; then who stays, and why."""
+    headers = ["", "evict", "from", "note"]
+    rows = [
+        [
+            step.id,
+            screen.name(step.workload),
+            "" if step.source is None else screen.name(step.source.address),
+            screen.name(step.reason),
+        ]
+        for step in steps
+    ]
+    text = plain_table(headers, rows, ascii_only=not screen.utf8) if rows else ""
+    lines = [f"stays: {screen.name(one.workload)}: {screen.name(one.reason)}\n" for one in refused]
+    return text + "".join(lines)
