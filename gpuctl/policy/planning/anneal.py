@@ -19,10 +19,11 @@ from gpuctl.policy.planning.state import State
 _MULTIPLIER, _MODULUS = 48271, 2**31 - 1
 # How much worse a step may be, in units of temperature, by a uniform draw of 1,024.
 _PATIENCE = tuple(-log((draw + 0.5) / 1024) for draw in range(1024))
-SOFT = 1.0
 _STEPS_PER_BAND = 64
 # Work of drawing the band for 64 GPUs, in steps.
 _BAND_WORK = 8
+# Of a swap that is made and undone, in steps.
+_UNDONE_WORK = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +67,14 @@ class Annealer:
         self.random = seed % (_MODULUS - 1) + 1
         self._residents()
         state = self.state
-        work, state.order_work = 0, 0
+        work, state.extra_work = 0, 0
         while work < cooling.work:
             done = work / cooling.work
             width = round(cooling.width * (1 - done))
             self._soften(max(1, min(width, len(self.levels) // 2)))
             self._walk(_STEPS_PER_BAND, cooling.start * (cooling.end / cooling.start) ** done)
-            work += _STEPS_PER_BAND + _BAND_WORK * len(self.levels) // 64 + state.order_work
-            state.order_work = 0
+            work += _STEPS_PER_BAND + _BAND_WORK * len(self.levels) // 64 + state.extra_work
+            state.extra_work = 0
 
     def _residents(self) -> None:
         self.on: dict[int, list[int]] = {device: [] for device in self.sources}
@@ -89,7 +90,7 @@ class Annealer:
         if ranked:
             lowest, highest = ranked[width - 1], ranked[-width]
             low, high = load[lowest] * pct[lowest], load[highest] * pct[highest]
-            weight = self.objective.spread_weight / width**SOFT
+            weight = self.objective.spread_weight / width
             for gpu in ranked:
                 self.ceiling[gpu] = high / pct[gpu]
                 self.floor[gpu] = low / pct[gpu]
@@ -208,15 +209,27 @@ class Annealer:
             return
         change = self._change(here, there, load[one] - load[two])
         change += self._price(one, there) + self._price(two, here)
-        if change > patience:
+        if change > patience or not self._may_swap(one, two):
             return
         self._put(two, here)
         self._put(one, there)
         if not (state.holds(one) and state.holds(two) and state.has_order()):
             self._put(two, there)
             self._put(one, here)
+            state.extra_work += _UNDONE_WORK
             return
         self._remember()
+
+    def _may_swap(self, one: int, two: int) -> bool:
+        """What can be told without making the swap."""
+        state, index = self.state, self.state.index
+        here, there, more = state.at[one], state.at[two], index.mem[one] - index.mem[two]
+        return (
+            (there == index.home[one] or bool(index.allowed(one)[there]))
+            and (here == index.home[two] or bool(index.allowed(two)[here]))
+            and (more <= 0 or state.mem[there] + more <= index.mem_cap[there])
+            and (more >= 0 or state.mem[here] - more <= index.mem_cap[here])
+        )
 
     def _put(self, item: int, device: int) -> None:
         source = self.state.at[item]

@@ -9,6 +9,8 @@ from gpuctl.policy.planning.state import State
 
 # Passes over a plan; each one makes it better, so this many are hardly ever needed.
 _PASSES = 20
+# Other targets are tried for each move while that is this few trials; beyond, walks were enough.
+_MOST_TRIALS = 8_000
 
 
 def polish(state: State, objective: Objective, targets: Sequence[int]) -> None:
@@ -28,17 +30,20 @@ def _take_out(state: State, objective: Objective) -> bool:
     again = True
     while again:
         again = False
+        key = objective.key(state)
         for item in sorted(state.moved, key=lambda item: (-state.index.cost[item], item)):
-            key = objective.key(state)
             if _try(state, objective, item, state.index.home[item], key):
+                key = objective.key(state)
                 changed = again = True
     return changed
 
 
 def _redirect(state: State, objective: Objective, targets: Sequence[int]) -> bool:
     changed = False
+    if len(state.moved) * len(targets) > _MOST_TRIALS:
+        return False
+    key = objective.key(state)
     for item in sorted(state.moved):
-        key = objective.key(state)
         for target in targets:
             if target not in (state.at[item], state.index.home[item]) and _try(
                 state, objective, item, target, key

@@ -10,8 +10,9 @@ from gpuctl.policy.planning.order import PLAN_BRANCHES, Room, entangled
 from gpuctl.policy.planning.problem import FrontierStep
 from gpuctl.policy.planning.state import State
 
-# Up to this many moves each next one is chosen by trying all; beyond, by its own worth alone.
-_TRY_ALL = 48
+# Each next move is chosen by trying all, as long as that looks at no more levels of GPUs than this;
+# beyond, by its own worth alone.
+_MOST_LEVELS = 400_000
 
 
 def waves(plan: State) -> list[tuple[int, int]] | None:
@@ -55,15 +56,18 @@ class _Timeline:
                 if self._joins(item):
                     self._make(item)
                     yield item
-                    if len(self.pending) <= _TRY_ALL:
+                    if self._tries_all():
                         break
             else:
                 return
 
     def _by_worth(self) -> list[int]:
-        if len(self.pending) <= _TRY_ALL:
+        if self._tries_all():
             return sorted(self.pending, key=lambda item: (*self._after(item), item))
         return sorted(self.pending, key=lambda item: (*self._worth(item), item))
+
+    def _tries_all(self) -> bool:
+        return len(self.pending) ** 2 * len(self.index.balanced) <= _MOST_LEVELS
 
     def _worth(self, item: int) -> tuple[float, float]:
         """Change of the excess and of the sum of squared levels: the hottest to the coolest."""

@@ -54,20 +54,28 @@ _HOTTER = (10, 80, 20)
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many walks of how many steps; bounded by count, never by the clock."""
+    """How many walks of how much work; bounded by count, never by the clock."""
 
     walks: int = 10
     work: int = 80_000
+
+    def within(self, index: Index) -> Effort:
+        """Less for a large cluster, whose first plan takes a good part of the time."""
+        if len(index.gpus) <= _EVERYWHERE:
+            return self
+        return Effort(min(self.walks, 4), min(self.work, 60_000))
 
 
 def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> dict[int, int]:
     """Target device of each item to move, in the best plan found."""
     state, objective = State(index), Objective(index, goal)
-    seed = _content(state)
+    seed, effort = _content(state), effort.within(index)
     relieve(state, residents)
     first = state.targets()
     gpus = _worth_a_walk(state)
     within = set(gpus)
+    # In a large cluster the walk can't undo what the first plan did elsewhere.
+    starts = [{}, first] if len(gpus) == len(index.gpus) else [first]
     items = sorted(
         item
         for gpu in gpus
@@ -75,12 +83,14 @@ def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> di
         for item in residents.on.get(device, ())
     )
     items = sorted({*items, *(i for i in state.moved if index.dev_gpu[state.at[i]] in within)})
+    state.watch(gpus)
     annealer = Annealer(state, objective, gpus, items)
     for number in range(effort.walks):
         walk = _walk(number, len(gpus), annealer)
-        state.go_to(annealer.best if walk.from_best else ({}, first)[number % 2])
+        state.go_to(annealer.best if walk.from_best else starts[number % len(starts)])
         annealer.run(_cooling(objective, effort, walk), seed + number)
     state.go_to(annealer.best)
+    state.watch(index.balanced)
     polish(state, objective, annealer.devices)
     return state.targets()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuctl.policy.planning.index import Index
 from gpuctl.policy.planning.order import is_executable
 
 # Looking for an order takes about as long as so many steps of the search, per move.
-_ORDER_WORK = 2
+_ORDER_WORK = 1
 
 
 class State:
@@ -34,7 +34,9 @@ class State:
         self.arriving_mem = [0] * len(index.devices)
         self.crowded: dict[int, None] = {}  # devices whose newcomers need someone to leave first
         self.moved: dict[int, None] = {}
-        self.order_work = 0  # spent on looking for orders, in steps of the search
+        self.watched: Sequence[int] = index.balanced
+        self.elsewhere: tuple[float, ...] = ()
+        self.extra_work = 0  # beyond the steps of a search, in steps
         self.cost = 0
         self.group_moved = [0] * len(index.group_moves)
         self.excess = sum(
@@ -65,8 +67,18 @@ class State:
     def extremes(self) -> tuple[float, float]:
         """Highest and lowest utilization of balanced GPUs, in percent."""
         pct, load = self.index.gpu_pct, self.gpu_load
-        levels = [load[gpu] * pct[gpu] for gpu in self.index.balanced]
+        levels = [load[gpu] * pct[gpu] for gpu in self.watched]
+        levels.extend(self.elsewhere)
         return (max(levels), min(levels)) if levels else (0.0, 0.0)
+
+    def watch(self, gpus: Iterable[int]) -> None:
+        """From now on only these GPUs change: the extremes of all others are remembered."""
+        self.watched, self.elsewhere = self.index.balanced, ()
+        within = set(gpus)
+        if not within.issuperset(self.index.balanced):
+            self.watched = [gpu for gpu in self.index.balanced if gpu not in within]
+            self.elsewhere = self.extremes()
+            self.watched = [gpu for gpu in self.index.balanced if gpu in within]
 
     def fits(self, item: int, device: int) -> bool:
         """Whether the item, now elsewhere, may be put on the device with all others as they are."""
@@ -197,7 +209,7 @@ class State:
         """Whether the moves can be made one by one without overfilling any target on the way."""
         if not self.crowded:
             return True
-        self.order_work += _ORDER_WORK * len(self.moved)
+        self.extra_work += _ORDER_WORK * len(self.moved)
         return is_executable(self)
 
     def targets(self) -> dict[int, int]:
