@@ -149,9 +149,11 @@ def _shedding(index: Index, start: State, residents: Residents) -> tuple[list[fl
         if not index.gpus[gpu].balance:
             continue
         floor = max(floor, levels[-1])
-        for number in range(1, len(levels)):
-            if values[number] > values[number - 1]:
-                events.append((levels[number - 1], values[number] - values[number - 1]))
+        events.extend(
+            (levels[number - 1], values[number] - values[number - 1])
+            for number in range(1, len(levels))
+            if values[number] > values[number - 1]
+        )
     floor = max(floor, _mean_level(index, start, residents)[0])
     events.sort(reverse=True)
     at, cost = [], []

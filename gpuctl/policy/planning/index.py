@@ -1,17 +1,18 @@
 """A problem as flat integer lists, sorted by id, for a search that runs in tight loops.
 
 Loads and costs are thousandths, memory is whole MiB (rounded to the safe side), utilization is
-percent: sums are exact, so that undoing a step restores the very same figures. Sorting by id first makes every plan
-independent of the order in which nodes, devices and items were listed.
+percent: sums are exact, so that undoing a step restores the very same figures. Sorting by id first
+makes every plan independent of the order in which nodes, devices and items were listed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from math import ceil, floor
 from typing import Protocol, TypeVar
 
-from gpuctl.policy.planning.problem import ItemSpec, MalformedProblem, Problem
+from gpuctl.policy.planning.problem import ItemSpec, MalformedProblemError, Problem
 
 MILLI = 1000
 UNLIMITED = 1 << 60
@@ -29,7 +30,7 @@ def _sorted_by_id(values: Sequence[_T], what: str) -> tuple[list[_T], dict[str, 
     ordered = sorted(values, key=lambda each: each.id)
     position = {each.id: number for number, each in enumerate(ordered)}
     if len(position) != len(ordered):
-        raise MalformedProblem(f"two {what} have the same id")
+        raise MalformedProblemError(f"two {what} have the same id")
     return ordered, position
 
 
@@ -43,6 +44,8 @@ class Index:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.params = problem.params
+        if min(self.params.node_inflight, self.params.group_inflight) < 1:
+            raise MalformedProblemError("a wave has to admit at least one move per node and group")
         self.gpus, gpu_number = _sorted_by_id(problem.gpus, "GPUs")
         self.devices, device_number = _sorted_by_id(problem.devices, "devices")
         self.items, _ = _sorted_by_id(problem.items, "items")
@@ -51,16 +54,19 @@ class Index:
             self.dev_gpu = [gpu_number[device.gpu] for device in self.devices]
             self.home = [device_number[item.device] for item in self.items]
         except KeyError as missing:
-            raise MalformedProblem(f"{missing} is referred to but not described") from missing
+            raise MalformedProblemError(f"{missing} is referred to but not described") from missing
         self._read_gpus()
         self._read_devices()
         self._read_items(group_number)
         self._allowed: dict[object, bytes] = {}
 
     def _read_gpus(self) -> None:
-        for spec in (*self.gpus, *self.devices):
-            if spec.cap <= 0:
-                raise MalformedProblem(f"{spec.id} has a cap of {spec.cap}")
+        caps = {each.id: each.cap for each in self.gpus} | {
+            each.id: each.cap for each in self.devices
+        }
+        for name, cap in caps.items():
+            if cap <= 0:
+                raise MalformedProblemError(f"{name} has a cap of {cap}")
         self.gpu_pct = [100 / (gpu.cap * MILLI) for gpu in self.gpus]  # percent per thousandth
         self.balanced = [number for number, gpu in enumerate(self.gpus) if gpu.balance]
         self.gpu_devices: list[list[int]] = [[] for _ in self.gpus]
@@ -102,6 +108,12 @@ class Index:
         self.apart = [
             a < UNLIMITED or b < UNLIMITED for a, b in zip(self.per_node, self.per_gpu, strict=True)
         ]
+
+    def after(self, at: Sequence[int]) -> Index:
+        """The same problem with every item at home on the device that `at` gives for it."""
+        later = copy(self)
+        later.home = list(at)
+        return later
 
     def allowed(self, item: int) -> bytes:
         """For each device, 1 if the item may be moved there as far as kind and place go."""

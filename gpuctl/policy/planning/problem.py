@@ -175,5 +175,5 @@ class Solution:
     frontier: tuple[FrontierStep, ...]
 
 
-class MalformedProblem(ValueError):
+class MalformedProblemError(ValueError):
     """The problem contradicts itself: an item on an unknown device, an id given twice."""

@@ -26,8 +26,7 @@ def waves(plan: State) -> list[tuple[int, int]] | None:
     while timeline.pending:
         timeline.open_wave()
         before = len(made)
-        for item in timeline.wave_moves():
-            made.append((item, wave))
+        made.extend((item, wave) for item in timeline.wave_moves())
         if len(made) == before:
             return None
         wave += 1

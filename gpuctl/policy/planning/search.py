@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuctl.policy.planning.anneal import Annealer, Cooling
+from gpuctl.policy.planning.bounds import least_excess, relief_bound
 from gpuctl.policy.planning.index import MILLI, Index
-from gpuctl.policy.planning.objective import Objective
+from gpuctl.policy.planning.objective import Key, Objective
 from gpuctl.policy.planning.polish import polish
 from gpuctl.policy.planning.problem import Goal
 from gpuctl.policy.planning.relieve import relieve
@@ -18,6 +18,9 @@ from gpuctl.policy.planning.state import State
 # Up to this many GPUs the walk goes everywhere; in larger clusters only where levels are extreme,
 # since a spread of 100 points pays for few moves, however many GPUs there are.
 _EVERYWHERE, _TOPS, _LOWS, _STILL_HOT = 300, 70, 110, 60
+# Where so many walks find nothing better than to do nothing, more won't. Nor can they where relief
+# has reached its bounds: by then the spread of the plan is good as well.
+_WALKS_IN_VAIN = 3
 _PRIME = 2_147_483_629
 
 
@@ -56,7 +59,7 @@ _HOTTER = (10, 80, 20)
 class Effort:
     """How many walks of how much work; bounded by count, never by the clock."""
 
-    walks: int = 10
+    walks: int = 8
     work: int = 80_000
 
     def within(self, index: Index) -> Effort:
@@ -69,6 +72,13 @@ class Effort:
 def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> dict[int, int]:
     """Target device of each item to move, in the best plan found."""
     state, objective = State(index), Objective(index, goal)
+    unbeatable: Key | None = None
+    if goal is Goal.RELIEF:
+        floor = least_excess(index, state, residents)
+        if state.excess <= floor:
+            return {}
+        bound = relief_bound(index, state, residents, floor)
+        unbeatable = (floor, bound.cost, bound.moves)
     seed, effort = _content(state), effort.within(index)
     relieve(state, residents)
     first = state.targets()
@@ -86,6 +96,8 @@ def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> di
     state.watch(gpus)
     annealer = Annealer(state, objective, gpus, items)
     for number in range(effort.walks):
+        if number >= _WALKS_IN_VAIN and (not annealer.best or annealer.best_key[:3] == unbeatable):
+            break
         walk = _walk(number, len(gpus), annealer)
         state.go_to(annealer.best if walk.from_best else starts[number % len(starts)])
         annealer.run(_cooling(objective, effort, walk), seed + number)
@@ -129,8 +141,3 @@ def _worth_a_walk(state: State) -> list[int]:
         if load > index.limit[device]
     ]
     return sorted({*ranked[:_LOWS], *ranked[-_TOPS:], *hot[:_STILL_HOT]})
-
-
-def targets_by_id(index: Index, targets: Mapping[int, int]) -> dict[str, str]:
-    """The same plan in ids."""
-    return {index.items[item].id: index.devices[target].id for item, target in targets.items()}

@@ -49,8 +49,9 @@ def _undominated(found: list[Option]) -> list[Option]:
 def _thinned(found: list[Option]) -> list[Option]:
     """The first stays as it is: doing nothing is always exact."""
     kept = [found[0]]
-    for number in range(1, len(found) - 1, 2):
-        kept.append(Option(found[number].cost, *found[number + 1][1:]))
+    kept.extend(
+        Option(found[number].cost, *found[number + 1][1:]) for number in range(1, len(found) - 1, 2)
+    )
     if len(found) % 2 == 0:
         kept.append(found[-1])
     return kept

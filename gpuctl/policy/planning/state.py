@@ -212,6 +212,10 @@ class State:
         self.extra_work += _ORDER_WORK * len(self.moved)
         return is_executable(self)
 
+    def is_valid(self) -> bool:
+        """Whether every item away from home may be where it is, and an order exists."""
+        return all(self.holds(item) for item in self.moved) and self.has_order()
+
     def targets(self) -> dict[int, int]:
         """Device of each item that is away from home."""
         return {item: self.at[item] for item in self.moved}
