@@ -21,11 +21,13 @@ _EVERYWHERE, _TOPS, _LOWS, _STILL_HOT = 300, 70, 110, 60
 # Where so many walks find nothing better than to do nothing, more won't. Nor can they where relief
 # has reached its bounds: by then the spread of the plan is good as well.
 _WALKS_IN_VAIN = 3
+# Temperatures are in costs of a usual move, but not less than this where moves cost nothing.
+_LEAST_UNIT = 0.1
 _PRIME = 2_147_483_629
 
 
 class _Walk(NamedTuple):
-    """From where, how hot at first and at last (in costs of 1), how soft."""
+    """From where, how hot at first and at last (in costs of a usual move), how soft."""
 
     from_best: bool
     start: float
@@ -117,8 +119,13 @@ def _walk(number: int, gpus: int, annealer: Annealer) -> _Walk:
 
 
 def _cooling(objective: Objective, effort: Effort, walk: _Walk) -> Cooling:
-    unit = objective.cost_weight * MILLI
+    unit = max(objective.cost_weight * _usual_cost(objective.index), _LEAST_UNIT)
     return Cooling(effort.work, walk.start * unit, walk.end * unit, walk.width)
+
+
+def _usual_cost(index: Index) -> int:
+    costs = sorted(index.cost[item] for item in index.movable)
+    return costs[len(costs) // 2] if costs else MILLI
 
 
 def _content(state: State) -> int:
