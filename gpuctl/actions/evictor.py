@@ -315,7 +315,10 @@ class Evictor:
             case "ready":
                 assert successor is not None  # noqa: S101 - that is what ready means
                 before = step.facts.get("from_utilization_pct")
-                landed = self.locator.landing(
+                # Where the exporter did not name the pod, it won't name its successor.
+                is_named = step.source is not None and step.source.gpu is not None
+                locator = self.locator if is_named else Locator(None)
+                landed = locator.landing(
                     successor.id,
                     successor.spec.node_name,
                     float(before) if before else None,

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpuctl.clock import Clock, Deadline
 from gpuctl.exitcodes import ExitCode
+from gpuctl.model.durations import format_duration
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -114,10 +115,13 @@ class SignalWaker:
 
 
 @contextmanager
-def interruptible(clock: Clock, grace_seconds: float) -> Iterator[Interruption]:
+def interruptible(
+    clock: Clock, grace_seconds: float, say: Callable[[str], None]
+) -> Iterator[Interruption]:
     """Within, the first signal is noted and the second raises Abandoned; an ignored one stays so.
 
-    In another thread than the main one, where Python sets no handlers, nothing is caught.
+    `say` tells the person that the first one was heard. In another thread than the main one,
+    where Python sets no handlers, nothing is caught.
     """
     waker = SignalWaker()
     interruption = Interruption(clock, grace_seconds, waker.pause)
@@ -125,7 +129,13 @@ def interruptible(clock: Clock, grace_seconds: float) -> Iterator[Interruption]:
 
     def note(signum: int, _frame: FrameType | None) -> None:
         waker.wake()
-        interruption.request(signal.Signals(signum).name)
+        name = signal.Signals(signum).name
+        interruption.request(name)
+        with suppress(RuntimeError):  # this very thread is in the middle of a write
+            say(
+                f"{name}: nothing more is begun; waiting up to {format_duration(grace_seconds)} "
+                "for what is under way; once more to stop at once"
+            )
 
     try:
         if threading.current_thread() is threading.main_thread():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from gpuctl.actions.selection import utilization_at
 from gpuctl.errors import GpuctlError
 from gpuctl.model.outcome import Landing
 from gpuctl.model.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
 
 # Exporters name a new pod within a collection or two of its start.
 _LOOKS = 4
@@ -27,17 +30,18 @@ class Locator:
         for look in range(_LOOKS if self.observe is not None else 0):
             if look and not patience.wait_running(_BETWEEN_LOOKS_SECONDS):
                 break
-            found = self._look(pod, node, before_pct)
+            try:
+                found = self._look(pod, node, before_pct)
+            except GpuctlError as exc:
+                log.info("no metrics to see the landing by", extra={"why": exc.what})
+                break
             if found is not None:
                 return found
         return Landing(node=node)
 
     def _look(self, pod: str, node: str, before_pct: float | None) -> Landing | None:
         assert self.observe is not None  # noqa: S101 - the caller has looked
-        try:
-            snapshot = self.observe()
-        except GpuctlError:
-            return None
+        snapshot = self.observe()
         for one in snapshot.workloads:
             if one.id != pod:
                 continue

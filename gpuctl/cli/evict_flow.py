@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from msgspec import structs
@@ -44,8 +45,7 @@ def run_evict(plan: EvictPlan, stage: Stage, runtime: Runtime) -> OutcomeDocumen
     with lock(stage.scope, stage.run_id, plan, runtime) as journal:
         left = clean_up(stage.scope, journal, stage.cluster, stage.run_id, runtime)
         stage = replace(stage, warnings=left or stage.warnings)
-        grace = plan.interrupt_grace.total_seconds()
-        with interruptible(runtime.clock, grace) as interruption:
+        with _interruptible(plan, runtime) as interruption:
             actuator = stage.cluster.evictor(plan.evictor)
             tools = _tools(runtime, actuator, stage.cluster.holder(), journal, interruption)
             return _told(carry_out(_head(plan, stage), work, tools), stage)
@@ -54,9 +54,14 @@ def run_evict(plan: EvictPlan, stage: Stage, runtime: Runtime) -> OutcomeDocumen
 def _rehearse(plan: EvictPlan, stage: Stage, runtime: Runtime, work: Work) -> OutcomeDocument:
     """The same course without a write: no journal, no holds, and every check."""
     actuator = Rehearsal(stage.cluster.evictor(plan.evictor), "would be evicted")
-    with interruptible(runtime.clock, plan.interrupt_grace.total_seconds()) as interruption:
+    with _interruptible(plan, runtime) as interruption:
         tools = _tools(runtime, actuator, NoHolder(), NoJournal(), interruption)
         return carry_out(_head(plan, stage), work, tools)
+
+
+def _interruptible(plan: EvictPlan, runtime: Runtime) -> AbstractContextManager[Interruption]:
+    grace = plan.interrupt_grace.total_seconds()
+    return interruptible(runtime.clock, grace, runtime.output.info)
 
 
 def _head(plan: EvictPlan, stage: Stage) -> RunHead:

@@ -121,13 +121,13 @@ class _Opening:
             yield self._stage(run_id, snapshot, cluster, warnings)
             return
         with self._world(Wanted()) as world:
-            try:
-                snapshot = replace(world, inventories=(_Read(inventory),)).observe(details=False)
-            except GpuctlError as exc:
-                snapshot = self._without_metrics(inventory, exc.what)
             anew = KubernetesInventory(client, with_budgets=False)
             later = replace(world, inventories=(anew,))
             locator = Locator(lambda: later.observe(details=False))
+            try:
+                snapshot = replace(world, inventories=(_Read(inventory),)).observe(details=False)
+            except GpuctlError as exc:
+                snapshot, locator = self._without_metrics(inventory, exc.what), Locator(None)
             cluster = LiveCluster(client, inventory, locator, clock)
             yield self._stage(run_id, snapshot, cluster, warnings)
 

@@ -1,0 +1,250 @@
+"""What a `kill -9` or a signal leaves behind, and that the next run cleans up: real processes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.calling import CLOCK, Called, call
+from tests.fakes.http_server import Reply, Request
+from tests.fakes.kubernetes import FakeKubernetes
+from tests.fakes.kubernetes_answers import NODES, PODS, success
+from tests.fakes.kubernetes_objects import GPU, PodSpec, node_json
+from tests.spawning import PATIENCE_SECONDS, installed_script, script_environ
+
+CHAT = ("ReplicaSet", "chat-5d8f7c")
+
+
+class Scene:
+    """A cluster, and a process that evicts in it and is stopped at one request."""
+
+    def __init__(self, fake: FakeKubernetes, folder: Path) -> None:
+        self.fake, self.folder = fake, folder
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        fake.state.add(NODES, node_json("gpu-a", {GPU: 4}))
+        fake.state.add(NODES, node_json("gpu-b", {GPU: 4}))
+        fake.state.landing = lambda pod: "gpu-b"
+        for name in ("chat-a", "chat-b"):
+            fake.state.add_pod(PodSpec(name, owner=CHAT, labels={"app": "chat"}))
+        self.words = ["--kubeconfig", fake.kubeconfig(folder), "--yes"]
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"XDG_STATE_HOME": str(self.folder / "state"), "GPUCTL_CONFIG": "/dev/null"}
+
+    def stop_at(self, wanted: Callable[[Request], bool], *, answer: Callable[[], Reply]) -> None:
+        """The first such request is held; `answer` is worked out before that."""
+
+        def intercept(request: Request) -> Reply | None:
+            if self.reached.is_set() or not wanted(request):
+                return None
+            reply = answer()
+            self.reached.set()
+            return Reply(
+                reply.status,
+                reply.body,
+                content_type=reply.content_type,
+                wait_for=self.go_on,
+                drop=reply.drop,
+            )
+
+        self.fake.intercept = intercept
+
+    @contextmanager
+    def process(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """`gpuctl evict WORDS`, once it has come to the request at which it stops."""
+        with subprocess.Popen(
+            [installed_script(), "evict", *words, *self.words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=script_environ(**self.environ),
+        ) as process:
+            try:
+                assert self.reached.wait(PATIENCE_SECONDS), "it never came to the request"
+                yield process
+            finally:
+                process.kill()
+                self.go_on.set()
+
+    def next_run(self, *words: str) -> Called:
+        self.fake.state.settles_at_once = True
+        return call("evict", *words, *self.words, environ=self.environ)
+
+    def history(self) -> Any:
+        return call("history", "-o", "json", environ=self.environ).document["items"]
+
+    def node(self) -> Any:
+        found = self.fake.state.get(NODES, "gpu-a")
+        assert found is not None
+        return found["spec"]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with FakeKubernetes(CLOCK.at) as fake:
+        made = Scene(fake, tmp_path)
+        yield made
+        made.go_on.set()
+
+
+def is_eviction(request: Request) -> bool:
+    return request.path.endswith("/eviction") and request.param("dryRun") is None
+
+
+def killed(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate(timeout=PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("hold", ["--cordon", "--soft-taint"])
+def test_killed_between_journal_and_call(scene: Scene, hold: str) -> None:
+    scene.stop_at(is_eviction, answer=lambda: Reply(drop=True))
+    with scene.process("prod/chat-a", hold) as process:
+        assert scene.node().keys() >= {"unschedulable"} or scene.node()["taints"]
+        killed(process)
+    (run,) = scene.history()
+    assert (run["state"], run["open_steps"]) == ("abandoned", ["s1"])
+    assert scene.fake.state.evicted == []
+    called = scene.next_run("prod/chat-b")
+    assert called.code == 0, called.err
+    assert scene.node() == {"providerID": "fake://gpu-a"}
+    assert scene.fake.state.evicted == ["prod/chat-b"]
+    new, old = scene.history()
+    assert old["state"] == "ended"
+    assert old["closed_by"] == new["run_id"]
+    assert old["steps"][0]["status"] == "skipped"
+    assert old["steps"][0]["changed"] is False
+
+
+@pytest.mark.parametrize("hold", ["--cordon", "--soft-taint"])
+def test_killed_between_call_and_journal(scene: Scene, hold: str) -> None:
+    state = scene.fake.state
+
+    def evicted() -> Reply:
+        pod = state.get(PODS, "chat-a", "prod")
+        assert pod is not None
+        state.terminate(pod, None)
+        return success(201)
+
+    scene.stop_at(is_eviction, answer=evicted)
+    with scene.process("prod/chat-a", hold) as process:
+        killed(process)
+    called = scene.next_run("prod/chat-a")
+    assert called.code == 0, called.err
+    assert "terminating already" in called.out
+    assert state.evicted == ["prod/chat-a"]
+    assert scene.node() == {"providerID": "fake://gpu-a"}
+    old = scene.history()[-1]
+    assert (old["steps"][0]["status"], old["steps"][0]["changed"]) == ("done", True)
+
+
+def test_killed_between_the_journal_and_the_cordon(scene: Scene) -> None:
+    scene.stop_at(lambda r: r.method == "PATCH", answer=lambda: Reply(drop=True))
+    with scene.process("prod/chat-a", "--cordon") as process:
+        killed(process)
+    assert scene.history()[0]["open_holds"] == ["cordon of gpu-a"]
+    assert scene.next_run("prod/chat-b").code == 0
+    assert scene.history()[-1]["open_holds"] == []
+
+
+def test_the_next_run_cleans_up_even_if_it_finds_nothing_to_do(scene: Scene) -> None:
+    scene.stop_at(is_eviction, answer=lambda: Reply(drop=True))
+    with scene.process("prod/chat-a", "--cordon") as process:
+        killed(process)
+    assert scene.next_run("prod/no-such-pod").code == 5
+    assert scene.node() == {"providerID": "fake://gpu-a"}
+
+
+def test_a_dry_run_cleans_nothing_up(scene: Scene) -> None:
+    scene.stop_at(is_eviction, answer=lambda: Reply(drop=True))
+    with scene.process("prod/chat-a", "--cordon") as process:
+        killed(process)
+    assert scene.next_run("prod/chat-b", "--dry-run").code == 0
+    assert scene.node()["unschedulable"] is True
+
+
+def test_while_a_run_acts_another_one_is_locked_out(scene: Scene) -> None:
+    scene.stop_at(is_eviction, answer=lambda: Reply(drop=True))
+    with scene.process("prod/chat-a") as process:
+        called = scene.next_run("prod/chat-b")
+        assert called.code == 8
+        assert f"evict, pid {process.pid}" in called.err
+        assert scene.history()[0]["state"] == "running"
+    assert scene.next_run("prod/chat-b").code == 0
+
+
+def poll_of_chat_a(scene: Scene) -> Callable[[Request], bool]:
+    """A look at the pod after it was evicted."""
+
+    def wanted(request: Request) -> bool:
+        is_look = request.method == "GET" and request.path.endswith("/pods/chat-a")
+        return is_look and bool(scene.fake.state.evicted)
+
+    return wanted
+
+
+def as_it_is(scene: Scene) -> Callable[[], Reply]:
+    def answer() -> Reply:
+        from tests.fakes.kubernetes_answers import json_reply
+
+        pod = scene.fake.state.get(PODS, "chat-a", "prod")
+        assert pod is not None
+        return json_reply(200, pod)
+
+    return answer
+
+
+def test_the_first_signal_waits_for_the_running_eviction_and_begins_no_other(scene: Scene) -> None:
+    scene.stop_at(poll_of_chat_a(scene), answer=as_it_is(scene))
+    with scene.process("-l", "app=chat", "--cordon") as process:
+        process.send_signal(signal.SIGINT)
+        scene.fake.state.step(60)
+        scene.fake.state.run_owners()
+        scene.go_on.set()
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130, err
+    assert "1 evicted, 1 skipped" in out
+    assert "SIGINT came before it was begun" in out
+    assert scene.node() == {"providerID": "fake://gpu-a"}
+    assert scene.fake.state.evicted == ["prod/chat-a"]
+    assert scene.history()[0]["state"] == "ended"
+
+
+def test_sigterm_does_the_same_with_its_own_code(scene: Scene) -> None:
+    scene.stop_at(poll_of_chat_a(scene), answer=as_it_is(scene))
+    with scene.process("-l", "app=chat", "--cordon") as process:
+        process.send_signal(signal.SIGTERM)
+        scene.fake.state.step(60)
+        scene.fake.state.run_owners()
+        scene.go_on.set()
+        process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 143
+
+
+def test_the_second_signal_stops_at_once_and_says_what_is_left(scene: Scene) -> None:
+    scene.stop_at(poll_of_chat_a(scene), answer=as_it_is(scene))
+    with scene.process("-l", "app=chat", "--cordon") as process:
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        line = ""
+        while "SIGINT" not in line:
+            line = process.stderr.readline()
+            assert line, "the first signal was not acknowledged"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130
+    assert "s1 (prod/chat-a) may still be under way" in err
+    assert "gpuctl history" in err
+    assert "unknown" in out
+    assert scene.node()["unschedulable"] is True
+    assert scene.next_run("prod/chat-b").code == 0
+    assert scene.node() == {"providerID": "fake://gpu-a"}
+    assert scene.fake.state.evicted == ["prod/chat-a", "prod/chat-b"]
