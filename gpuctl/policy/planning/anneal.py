@@ -197,7 +197,7 @@ class Annealer:
         if change > patience or not state.fits(item, target):
             return
         self._put(item, target)
-        if not state.has_order():
+        if not state.keeps_order(target):
             self._put(item, source)
             return
         self._remember()
@@ -213,7 +213,7 @@ class Annealer:
             return
         self._put(two, here)
         self._put(one, there)
-        if not (state.holds(one) and state.holds(two) and state.has_order()):
+        if not (state.holds(one) and state.holds(two) and state.keeps_order(here, there)):
             self._put(two, there)
             self._put(one, here)
             state.extra_work += _UNDONE_WORK
@@ -229,6 +229,16 @@ class Annealer:
             and (here == index.home[two] or bool(index.allowed(two)[here]))
             and (more <= 0 or state.mem[there] + more <= index.mem_cap[there])
             and (more >= 0 or state.mem[here] - more <= index.mem_cap[here])
+            and self._stay_apart(one, two)
+        )
+
+    def _stay_apart(self, one: int, two: int) -> bool:
+        """A swap within a group changes no count; else each is judged as if it came alone."""
+        state, group = self.state, self.state.index.group
+        if group[one] == group[two]:
+            return True
+        return (group[one] < 0 or state.keeps_apart(one, state.at[two])) and (
+            group[two] < 0 or state.keeps_apart(two, state.at[one])
         )
 
     def _put(self, item: int, device: int) -> None:

@@ -58,7 +58,7 @@ def _try(state: State, objective: Objective, item: int, target: int, key: Key) -
         return False
     before = state.at[item]
     state.shift(item, target)
-    if objective.may_beat(state, key) and objective.key(state) < key and state.has_order():
+    if objective.may_beat(state, key) and objective.key(state) < key and state.keeps_order(target):
         return True
     state.shift(item, before)
     return False

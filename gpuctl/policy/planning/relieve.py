@@ -38,7 +38,7 @@ def _carry_out(state: State, cool: _Coolest, items: Sequence[int]) -> bool:
         if target is None:
             return False
         cool.shift(item, target)
-        if not state.has_order():
+        if not state.keeps_order(target):
             return False
     return True
 

@@ -20,7 +20,7 @@ from gpuctl.policy.planning.state import State
 _EVERYWHERE, _TOPS, _LOWS, _STILL_HOT = 300, 70, 110, 60
 # Where so many walks find nothing better than to do nothing, more won't. Nor can they where relief
 # has reached its bounds: by then the spread of the plan is good as well.
-_WALKS_IN_VAIN = 3
+_WALKS_IN_VAIN = 2
 # Temperatures are in costs of a usual move, but not less than this where moves cost nothing.
 _LEAST_UNIT = 0.1
 _PRIME = 2_147_483_629

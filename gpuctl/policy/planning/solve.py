@@ -13,7 +13,7 @@ from gpuctl.policy.planning.shed import Residents
 from gpuctl.policy.planning.state import State
 
 # How often a plan is continued by what the search finds after it; once is rare already.
-_MOST_CONTINUATIONS = 4
+_MOST_CONTINUATIONS = 2
 
 
 def solve(problem: Problem, goal: Goal, effort: Effort | None = None) -> Solution:

@@ -90,11 +90,11 @@ class State:
             if self.at[item] == home and not self.may_leave(item):
                 return False
         elif not self.arrivals[device]:
-            return index.group[item] < 0 or self._keeps_apart(item, device)
+            return index.group[item] < 0 or self.keeps_apart(item, device)
         return (
             self.mem[device] + index.mem[item] <= index.mem_cap[device]
             and self.count[device] < index.slots[device]
-            and (index.group[item] < 0 or self._keeps_apart(item, device))
+            and (index.group[item] < 0 or self.keeps_apart(item, device))
         )
 
     def may_leave(self, item: int) -> bool:
@@ -105,7 +105,8 @@ class State:
         group = self.index.group[item]
         return group < 0 or self.group_moved[group] < self.index.group_moves[group]
 
-    def _keeps_apart(self, item: int, device: int) -> bool:
+    def keeps_apart(self, item: int, device: int) -> bool:
+        """Whether the limits of the item's group let it join its fellows there."""
         index = self.index
         group = index.group[item]
         if not index.apart[group]:
@@ -207,7 +208,14 @@ class State:
 
     def has_order(self) -> bool:
         """Whether the moves can be made one by one without overfilling any target on the way."""
-        if not self.crowded:
+        return not self.crowded or is_executable(self)
+
+    def keeps_order(self, *devices: int) -> bool:
+        """The same, if it held before items were put on these devices: often told at once.
+
+        A newcomer takes nothing from anybody where all newcomers fit beside those who leave.
+        """
+        if self.crowded.keys().isdisjoint(devices):
             return True
         self.extra_work += _ORDER_WORK * len(self.moved)
         return is_executable(self)
