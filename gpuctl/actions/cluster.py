@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 class EvictionCluster(Protocol):
     """Where pods are evicted."""
 
+    @property
+    def backend(self) -> str:
+        """The API that is changed, for the journal."""
+
     def facts(self) -> Mapping[str, PodFacts]:
         """What is known of each pod beyond the model, by `namespace/name`."""
 
@@ -48,6 +52,10 @@ class LiveCluster:
     inventory: ClusterInventory
     locator: Locator
     clock: Clock
+
+    @property
+    def backend(self) -> str:
+        return self.client.shown_url
 
     def facts(self) -> Mapping[str, PodFacts]:
         return {name: _pod_facts(pod) for name, pod in self.inventory.pods.items()}
@@ -93,6 +101,10 @@ class DemoCluster:
 
     scenario: str
     environ: Mapping[str, str]
+
+    @property
+    def backend(self) -> str:
+        return f"demo {self.scenario}"
 
     def facts(self) -> Mapping[str, PodFacts]:
         return {}

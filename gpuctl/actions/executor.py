@@ -35,7 +35,8 @@ _MOST_BACKEND_FAILURES_IN_A_ROW = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
-    """Which run it is."""
+    """Which run it is. `backend` is the API that it changes: a run that dies is only looked up
+    there."""
 
     run_id: str
     command: str
@@ -43,6 +44,7 @@ class RunHead:
     cluster: str | None
     simulated: bool
     dry_run: bool
+    backend: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +294,7 @@ class _Execution:
             "command": head.command,
             "context": head.context,
             "cluster": head.cluster,
+            "backend": head.backend,
             "steps": [msgspec.to_builtins(step) for step in self.work.steps],
         }
 

@@ -18,6 +18,7 @@ def recover(
     runs: Iterable[RunLog],
     *,
     run_id: str,
+    backend: str,
     actuators: Mapping[Action, Actuator],
     holder: Holder,
     journal: Journal,
@@ -26,6 +27,9 @@ def recover(
 ) -> tuple[str, ...]:
     """Close every open run of the journal; call it only while holding the lock.
 
+    A run that changed another API than `backend` is left alone: there its pods and nodes would
+    seem to be gone.
+
     Nothing is done again: a step whose answer is missing is looked up, and how it was found is
     written down. What can't be found out or undone now stays open for the next run; the warnings
     say so.
@@ -33,6 +37,12 @@ def recover(
     warnings: list[str] = []
     for run in runs:
         if run.run_id == run_id or not run.is_open:
+            continue
+        if run.backend != backend:
+            warnings.append(
+                f"run {run.run_id} did not come to its end, on another cluster ({run.backend}); "
+                "an acting run there cleans up after it"
+            )
             continue
         say(f"run {run.run_id} did not come to its end: cleaning up after it")
         problems = [

@@ -42,11 +42,13 @@ class StepLog:
 
 @dataclass(slots=True)
 class RunLog:
-    """One run. `holds` tells for each hold whether it has been taken off again."""
+    """One run. `holds` tells for each hold whether it has been taken off again; `backend` is the
+    API that it changed."""
 
     run_id: str
     started_at: datetime
     command: str = ""
+    backend: str = ""
     steps: dict[str, StepLog] = field(default_factory=dict)
     holds: dict[Hold, bool] = field(default_factory=dict)
     ended_at: datetime | None = None
@@ -83,6 +85,7 @@ def _apply(run: RunLog, record: Record) -> None:
     match record.event:
         case "run-started":
             run.command = str(data.get("command", ""))
+            run.backend = str(data.get("backend", ""))
             for raw in data.get("steps", ()):
                 step = msgspec.convert(raw, Step)
                 run.steps.setdefault(step.id, StepLog(step))

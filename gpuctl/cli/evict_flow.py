@@ -72,6 +72,7 @@ def _head(plan: EvictPlan, stage: Stage) -> RunHead:
         cluster=stage.snapshot.cluster,
         simulated=stage.snapshot.source.simulated,
         dry_run=plan.evictor.dry_run,
+        backend=stage.cluster.backend,
     )
 
 
@@ -145,7 +146,9 @@ def _question(plan: EvictPlan, steps: Sequence[Step]) -> str:
     count = len(steps)
     noun = "1 pod" if count == 1 else f"{count} pods"
     names = shorten([step.workload for step in steps])
-    sources = dict.fromkeys(step.source.address for step in steps if step.source is not None)
+    from gpuctl.render.outcome import place_words
+
+    sources = dict.fromkeys(place_words(step.source) for step in steps if step.source is not None)
     where = f" from {shorten(list(sources))}" if sources else ""
     held = f", with a {plan.holds[0]} meanwhile" if plan.holds else ""
     return f"Evict {noun} ({names}){where}{held}?"

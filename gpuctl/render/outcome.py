@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gpuctl.model.outcome import Landing, OutcomeDocument, OutcomeStep
+from gpuctl.model.plan import DeviceRef
 from gpuctl.render.heatmap_frame import cluster_words, time_words
 from gpuctl.render.screen import Screen
 from gpuctl.render.tables import Cell, plain_table
@@ -26,7 +27,7 @@ def outcome_lines(doc: OutcomeDocument, screen: Screen) -> list[str]:
     simulated = "  SIMULATED" if doc.simulated else ""
     lines = [f"{mark}{doc.command}  {where}{simulated}  {time_words(doc.started_at)}"]
     for step in doc.steps:
-        at = "" if step.source is None else f" from {screen.name(step.source.address)}"
+        at = "" if step.source is None else f" from {screen.name(place_words(step.source))}"
         name = screen.name(step.workload)
         lines.append(f"{mark}  {step.id}  {name}{at}: {status_words(step)}")
         if step.reason != step.status and step.reason != status_words(step):
@@ -39,6 +40,11 @@ def outcome_lines(doc: OutcomeDocument, screen: Screen) -> list[str]:
 def status_words(step: OutcomeStep) -> str:
     """`evicted`, `would be evicted`, `refused` ..."""
     return _WORDS.get((step.action, step.status), step.status)
+
+
+def place_words(place: DeviceRef) -> str:
+    """The device, or only its node where nobody knows which device it is."""
+    return place.node if place.gpu is None else place.address
 
 
 def summary_words(doc: OutcomeDocument) -> str:
@@ -105,7 +111,7 @@ def plan_text(steps: Sequence[OutcomeStep], refused: Sequence[OutcomeStep], scre
         [
             step.id,
             screen.name(step.workload),
-            "" if step.source is None else screen.name(step.source.address),
+            "" if step.source is None else screen.name(place_words(step.source)),
             screen.name(step.reason),
         ]
         for step in steps

@@ -127,6 +127,7 @@ class Play:
             cluster=None,
             simulated=False,
             dry_run=False,
+            backend="here",
         )
         work = Work(steps=steps, holds=holds, keep_going=keep_going, verify=verify)
         with Journal(self.path, self.clock) as journal:

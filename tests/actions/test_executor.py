@@ -166,11 +166,12 @@ def die() -> None:
     raise Killed
 
 
-def recovered(play: Play, run_id: str = "r2") -> tuple[str, ...]:
+def recovered(play: Play, run_id: str = "r2", backend: str = "here") -> tuple[str, ...]:
     with Journal(play.path, play.clock) as journal:
         return recover(
             play.runs(),
             run_id=run_id,
+            backend=backend,
             actuators={"evict": play.actuator},
             holder=play.holder,
             journal=journal,
@@ -236,6 +237,18 @@ def test_what_cannot_be_undone_now_stays_open_for_the_next_run(play: Play) -> No
     assert recovered(play, "r3") == ()
     assert play.holder.on == set()
     assert history_of(play.runs(), running=None)[0].state == "ended"
+
+
+def test_a_run_on_another_cluster_is_left_alone(play: Play) -> None:
+    """Seen from there its pods and nodes are gone, which would look like a success."""
+    play.actuator.before = die
+    with pytest.raises(Killed):
+        play.run("a")
+    (warning,) = recovered(play, backend="elsewhere")
+    assert "another cluster (here)" in warning
+    assert play.runs()[0].is_open
+    assert play.holder.on == {HOLD}
+    assert recovered(play, "r3") == ()
 
 
 def test_a_death_at_every_record_leaves_a_journal_that_can_be_cleaned_up(tmp_path: Path) -> None:

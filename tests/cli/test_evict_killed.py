@@ -17,7 +17,7 @@ from tests.fakes.http_server import Reply, Request
 from tests.fakes.kubernetes import FakeKubernetes
 from tests.fakes.kubernetes_answers import NODES, PODS, success
 from tests.fakes.kubernetes_objects import GPU, PodSpec, node_json
-from tests.spawning import PATIENCE_SECONDS, installed_script, script_environ
+from tests.spawning import PATIENCE_SECONDS, installed_script, script_environ, spawn
 
 CHAT = ("ReplicaSet", "chat-5d8f7c")
 
@@ -248,3 +248,15 @@ def test_the_second_signal_stops_at_once_and_says_what_is_left(scene: Scene) -> 
     assert scene.next_run("prod/chat-b").code == 0
     assert scene.node() == {"providerID": "fake://gpu-a"}
     assert scene.fake.state.evicted == ["prod/chat-a", "prod/chat-b"]
+
+
+def test_the_person_at_a_terminal_is_asked_and_may_say_no(scene: Scene) -> None:
+    words = [word for word in scene.words if word != "--yes"]
+    command = [installed_script(), "evict", "prod/chat-a", *words]
+    with spawn(command, script_environ(**scene.environ)) as terminal:
+        terminal.read_until("Evict 1 pod (prod/chat-a) from gpu-a? [y/N] ")
+        terminal.type("\r")
+        rest = terminal.read_to_end()
+    assert "the answer was no" in rest
+    assert terminal.process.returncode == 5
+    assert scene.fake.state.evicted == []
