@@ -22,6 +22,8 @@ _PATIENCE = tuple(-log((draw + 0.5) / 1024) for draw in range(1024))
 _STEPS_PER_BAND = 64
 # Work of drawing the band for 64 GPUs, in steps.
 _BAND_WORK = 8
+# Levels that are looked through for the extremes in the time of a step.
+_LEVELS_PER_STEP = 24
 # Of a swap that is made and undone, in steps.
 _UNDONE_WORK = 4
 
@@ -251,6 +253,7 @@ class Annealer:
     def _remember(self) -> None:
         state, objective = self.state, self.objective
         if objective.may_beat(state, self.best_key):
+            state.extra_work += len(state.watched) // _LEVELS_PER_STEP
             key = objective.key(state)
             if key < self.best_key:
                 self.best_key, self.best = key, state.targets()

@@ -18,6 +18,8 @@ from gpuctl.policy.planning.state import State
 # Up to this many GPUs the walk goes everywhere; in larger clusters only where levels are extreme,
 # since a spread of 100 points pays for few moves, however many GPUs there are.
 _EVERYWHERE, _TOPS, _LOWS, _STILL_HOT = 300, 70, 110, 60
+# Beyond so many GPUs, at most so many walks of so much work: the first plan takes its time there.
+_LARGE = ((3000, 4, 60_000), (_EVERYWHERE, 5, 70_000))
 # Where so many walks find nothing better than to do nothing, more won't. Nor can they where relief
 # has reached its bounds: by then the spread of the plan is good as well.
 _WALKS_IN_VAIN = 2
@@ -46,11 +48,14 @@ _FEW = (
     _Walk(False, 0.4, 0.15, 10),
 )
 _MANY = (
-    _Walk(False, 0.35, 0.1, 6),
+    _Walk(False, 0.25, 0.1, 8),
+    _Walk(False, 0.35, 0.1, 5),
+    _Walk(True, 0.3, 0.1, 8),
+    _Walk(False, 0.5, 0.2, 2),
+    _Walk(False, 0.25, 0.1, 10),
+    _Walk(True, 0.25, 0.1, 6),
     _Walk(False, 0.5, 0.1, 4),
-    _Walk(False, 0.35, 0.1, 10),
-    _Walk(True, 0.4, 0.1, 6),
-    _Walk(False, 0.5, 0.2, 3),
+    _Walk(True, 0.4, 0.1, 4),
 )
 # While some excess is left, walks from afar start so much hotter: a device above the mark costs
 # many times what a move costs, and may take a chain of moves to cure.
@@ -65,10 +70,11 @@ class Effort:
     work: int = 80_000
 
     def within(self, index: Index) -> Effort:
-        """Less for a large cluster, whose first plan takes a good part of the time."""
-        if len(index.gpus) <= _EVERYWHERE:
-            return self
-        return Effort(min(self.walks, 4), min(self.work, 60_000))
+        """Less for a large cluster."""
+        for gpus, walks, work in _LARGE:
+            if len(index.gpus) > gpus:
+                return Effort(min(self.walks, walks), min(self.work, work))
+        return self
 
 
 def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> dict[int, int]:
