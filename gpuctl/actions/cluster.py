@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gpuctl.actions.holds import KubernetesHolder, NoHolder
 from gpuctl.actions.landing import Locator
+from gpuctl.actions.lease import NAME, cluster_lease
+from gpuctl.actions.lock import Holder as LockHolder
 from gpuctl.actions.selection import Candidate, PodFacts, Selected, way_out
-from gpuctl.actions.steps import Actuator, Holder, Step, StepResult, outcome_step
+from gpuctl.actions.steps import Actuator, Holder, Step, StepResult, outcome_step, unfenced
+from gpuctl.clients.kubernetes.problems import ForbiddenError, NotFoundError
 from gpuctl.clock import Clock
 from gpuctl.exitcodes import ExitCode
 from gpuctl.inventory.kubernetes import ClusterInventory
@@ -19,6 +23,15 @@ if TYPE_CHECKING:
     from gpuctl.actions.evictor import EvictorOptions
     from gpuctl.clients.kubernetes.client import KubernetesClient
     from gpuctl.clients.kubernetes.wire import Budget, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class LockPatience:
+    """How long to wait for another run to end, by `wait`; `say` tells what is not locked."""
+
+    seconds: float
+    wait: Callable[[float], object]
+    say: Callable[[str], None]
 
 
 class EvictionCluster(Protocol):
@@ -43,6 +56,14 @@ class EvictionCluster(Protocol):
     def holder(self) -> Holder:
         """What keeps the scheduler away from nodes."""
 
+    def exclusively(
+        self, who: LockHolder, patience: LockPatience
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """Within, no other run on any machine acts on it; gives the fence to ask before a write.
+
+        Raises LockedError.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
@@ -52,6 +73,7 @@ class LiveCluster:
     inventory: ClusterInventory
     locator: Locator
     clock: Clock
+    lease_namespace: str
 
     @property
     def backend(self) -> str:
@@ -90,6 +112,28 @@ class LiveCluster:
     def holder(self) -> Holder:
         return KubernetesHolder(self.client)
 
+    @contextmanager
+    def exclusively(self, who: LockHolder, patience: LockPatience) -> Iterator[Callable[[], None]]:
+        with ExitStack() as stack:
+            fence = unfenced
+            try:
+                lease = cluster_lease(
+                    self.client,
+                    self.lease_namespace,
+                    who,
+                    clock=self.clock,
+                    patience_seconds=patience.seconds,
+                    wait=patience.wait,
+                )
+                fence = stack.enter_context(lease).check
+            except (ForbiddenError, NotFoundError) as exc:
+                # A person at night must not be stopped by that; this machine is locked anyway.
+                patience.say(
+                    f"no Lease {self.lease_namespace}/{NAME}, so runs on other machines are not "
+                    f"kept out: {exc.what}; {exc.hint or exc.cause}"
+                )
+            yield fence
+
     def _budgets(self, pod: str) -> Sequence[Budget]:
         found = self.inventory.pods.get(pod)
         return () if found is None else self.inventory.budgets_of(found) or ()
@@ -122,6 +166,11 @@ class DemoCluster:
 
     def holder(self) -> Holder:
         return NoHolder()
+
+    def exclusively(
+        self, who: LockHolder, patience: LockPatience
+    ) -> AbstractContextManager[Callable[[], None]]:
+        return nullcontext(unfenced)
 
 
 def _pod_facts(pod: Pod) -> PodFacts:

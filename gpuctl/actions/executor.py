@@ -20,6 +20,7 @@ from gpuctl.actions.steps import (
     Step,
     StepResult,
     outcome_step,
+    unfenced,
 )
 from gpuctl.clock import Clock, Deadline
 from gpuctl.errors import GpuctlError
@@ -64,7 +65,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What to do it with. `say` gets lines of progress."""
+    """What to do it with. `say` gets lines of progress; `fence` raises LockedError when another
+    run may act by now, and is asked before each write."""
 
     actuators: Mapping[Action, Actuator]
     holder: Holder
@@ -73,6 +75,7 @@ class Tools:
     deadline: Deadline
     clock: Clock
     say: Callable[[str], None]
+    fence: Callable[[], None] = unfenced
 
 
 def carry_out(head: RunHead, work: Work, tools: Tools) -> OutcomeDocument:
@@ -158,7 +161,7 @@ class _Execution:
             tools.say(f"{step.id} {step.workload}: {text}")
 
         patience = Patience(tools.interruption, tools.deadline)
-        conduct = Conduct(self.head.run_id, step, patience, tools.journal, say)
+        conduct = Conduct(self.head.run_id, step, patience, tools.journal, say, tools.fence)
         done: StepResult | None = None
         try:
             result = actuator.preflight(step, conduct)
@@ -209,6 +212,7 @@ class _Execution:
                 self.found_on.append(hold)
                 self.tools.say(f"{hold}: it was so already and will stay so")
                 continue
+            self.tools.fence()
             self._write("hold-placing", data=data)
             self.placed.append(hold)
             self.tools.holder.place(hold, self.head.run_id)
@@ -312,6 +316,7 @@ def _failed(exc: GpuctlError, done: StepResult | None) -> StepResult:
         changed=done is not None and done.changed,
         detail=done.detail if done else {},
         exit_code=ExitCode(exc.exit_code),
+        ends_run=exc.exit_code is ExitCode.LOCKED,
     )
 
 

@@ -57,21 +57,13 @@ def new_run_id(now: datetime) -> str:
 @contextmanager
 def acting(
     scope: Scope,
+    holder: Holder,
     *,
-    run_id: str,
-    command: str,
     clock: Clock,
     patience_seconds: float,
     wait: Callable[[float], object],
 ) -> Iterator[Journal]:
-    """Within, this process alone acts on the scope, and may write its journal."""
-    holder = Holder(
-        pid=os.getpid(),
-        host=os.uname().nodename,
-        run=run_id,
-        command=command,
-        since=clock.now(),
-    )
+    """Within, this process alone of this machine acts on the scope, and may write its journal."""
     with (
         run_lock(
             scope.lock_path,
@@ -84,3 +76,14 @@ def acting(
         Journal(scope.journal_path, clock) as journal,
     ):
         yield journal
+
+
+def this_process(run_id: str, command: str, clock: Clock) -> Holder:
+    """Who we are, for those that we lock out."""
+    return Holder(
+        pid=os.getpid(),
+        host=os.uname().nodename,
+        run=run_id,
+        command=command,
+        since=clock.now(),
+    )

@@ -49,12 +49,17 @@ class StepResult:
         return self.status in ("done", "allowed", "unchanged")
 
 
+def unfenced() -> None:
+    """The fence where the lock can't be lost: it dies with its process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conduct:
     """What an actuator gets while it works on one step.
 
     `sending` has to be called before each write to the world and `answered` after its answer:
-    both return once the journal has it on disk. `say` tells the person how it goes.
+    both return once the journal has it on disk. `sending` raises LockedError when the right to
+    act is gone. `say` tells the person how it goes.
     """
 
     run_id: str
@@ -62,9 +67,11 @@ class Conduct:
     patience: Patience
     journal: JournalSink
     say: Callable[[str], None]
+    fence: Callable[[], None] = unfenced
 
     def sending(self, **data: Any) -> None:
         """About to change the world."""
+        self.fence()
         self.journal.write(self.run_id, "sending", step=self.step.id, data=data)
 
     def answered(self, **data: Any) -> None:

@@ -42,12 +42,14 @@ def run_evict(plan: EvictPlan, stage: Stage, runtime: Runtime) -> OutcomeDocumen
     if stage.scope is None or not steps:
         return _told(_rehearse(plan, stage, runtime, work), stage)
     _ask(plan, stage, runtime, steps, refused)
-    with lock(stage.scope, stage.run_id, plan, runtime) as journal:
+    with lock(stage.scope, stage.cluster, stage.run_id, plan, runtime) as (journal, fence):
         left = clean_up(stage.scope, journal, stage.cluster, stage.run_id, runtime)
         stage = replace(stage, warnings=left or stage.warnings)
         with _interruptible(plan, runtime) as interruption:
             actuator = stage.cluster.evictor(plan.evictor)
-            tools = _tools(runtime, actuator, stage.cluster.holder(), journal, interruption)
+            holder = stage.cluster.holder()
+            tools = _tools(runtime, actuator, holder, journal, interruption)
+            tools = replace(tools, fence=fence)
             return _told(carry_out(_head(plan, stage), work, tools), stage)
 
 

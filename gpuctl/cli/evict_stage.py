@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from threading import Event
@@ -11,13 +11,13 @@ from typing import Literal
 
 from msgspec import structs
 
-from gpuctl.actions.cluster import DemoCluster, EvictionCluster, LiveCluster
+from gpuctl.actions.cluster import DemoCluster, EvictionCluster, LiveCluster, LockPatience
 from gpuctl.actions.evictor import EvictorOptions
 from gpuctl.actions.journal import Journal, read_journal
 from gpuctl.actions.landing import Locator
 from gpuctl.actions.recovery import recover
 from gpuctl.actions.runs import RunLog, runs_of
-from gpuctl.actions.scope import Scope, acting, new_run_id, scope_of
+from gpuctl.actions.scope import Scope, acting, new_run_id, scope_of, this_process
 from gpuctl.actions.selection import EvictionRequest, find_target
 from gpuctl.cli.options import VIEW_TIMEOUT
 from gpuctl.cli.runtime import Runtime
@@ -111,13 +111,12 @@ class _Opening:
 
     def live(self, client: KubernetesClient) -> Iterator[Stage]:
         """A real cluster; its metrics stay open, to see later where successors landed."""
-        clock = self.runtime.clock
         unread = ClusterInventory(server="", nodes={}, pods={})
-        run_id, warnings = self._begun(LiveCluster(client, unread, Locator(None), clock))
+        run_id, warnings = self._begun(self._live_cluster(client, unread, Locator(None)))
         inventory = KubernetesInventory(client).read()
         if not self._has_metrics:
             snapshot = self._without_metrics(inventory, "no source of them is configured")
-            cluster = LiveCluster(client, inventory, Locator(None), clock)
+            cluster = self._live_cluster(client, inventory, Locator(None))
             yield self._stage(run_id, snapshot, cluster, warnings)
             return
         with self._world(Wanted()) as world:
@@ -128,10 +127,16 @@ class _Opening:
                 snapshot = replace(world, inventories=(_Read(inventory),)).observe(details=False)
             except GpuctlError as exc:
                 snapshot, locator = self._without_metrics(inventory, exc.what), Locator(None)
-            cluster = LiveCluster(client, inventory, locator, clock)
+            cluster = self._live_cluster(client, inventory, locator)
             yield self._stage(run_id, snapshot, cluster, warnings)
 
     # -- parts -------------------------------------------------------------------------------------
+
+    def _live_cluster(
+        self, client: KubernetesClient, inventory: ClusterInventory, locator: Locator
+    ) -> LiveCluster:
+        namespace = (self.context.kubernetes or KubernetesSettings()).namespace
+        return LiveCluster(client, inventory, locator, self.runtime.clock, namespace)
 
     def _begun(self, cluster: EvictionCluster) -> tuple[str, tuple[str, ...]]:
         """The run's id; what dead runs left behind is undone, or else in the warnings.
@@ -142,7 +147,7 @@ class _Opening:
         scope = self.scope
         if scope is None or not any(run.is_open for run in _runs(scope)):
             return run_id, ()
-        with lock(scope, run_id, self.plan, self.runtime) as journal:
+        with lock(scope, cluster, run_id, self.plan, self.runtime) as (journal, _):
             return run_id, clean_up(scope, journal, cluster, run_id, self.runtime)
 
     @property
@@ -229,18 +234,22 @@ class _Read:
 # -- the lock and what it protects -----------------------------------------------------------------
 
 
+@contextmanager
 def lock(
-    scope: Scope, run_id: str, plan: EvictPlan, runtime: Runtime
-) -> AbstractContextManager[Journal]:
-    """The right to act on the scope, and its journal. Raises LockedError on entering."""
-    return acting(
-        scope,
-        run_id=run_id,
-        command="evict",
-        clock=runtime.clock,
-        patience_seconds=plan.lock_patience.total_seconds(),
-        wait=Event().wait,
-    )
+    scope: Scope, cluster: EvictionCluster, run_id: str, plan: EvictPlan, runtime: Runtime
+) -> Iterator[tuple[Journal, Callable[[], None]]]:
+    """The right to act: the journal, and the fence to ask before each write.
+
+    Raises LockedError on entering.
+    """
+    who = this_process(run_id, "evict", runtime.clock)
+    seconds, wait = plan.lock_patience.total_seconds(), Event().wait
+    patience = LockPatience(seconds, wait, runtime.output.info)
+    with (
+        acting(scope, who, clock=runtime.clock, patience_seconds=seconds, wait=wait) as journal,
+        cluster.exclusively(who, patience) as fence,
+    ):
+        yield journal, fence
 
 
 def clean_up(

@@ -15,7 +15,7 @@ from gpuctl.actions.interruption import Interruption
 from gpuctl.actions.journal import Journal, read_journal
 from gpuctl.actions.landing import Locator
 from gpuctl.actions.runs import RunLog, runs_of
-from gpuctl.actions.steps import Hold, Rehearsal, Step
+from gpuctl.actions.steps import Hold, Rehearsal, Step, unfenced
 from gpuctl.clients.kubernetes.client import KubernetesClient
 from gpuctl.clock import Deadline, FixedClock
 from gpuctl.model.outcome import OutcomeDocument, OutcomeStep
@@ -44,6 +44,7 @@ class Site:
     clock: FixedClock = field(default_factory=lambda: FixedClock(NOON))
     options: EvictorOptions = field(default_factory=lambda: EvictorOptions(instance="test/1"))
     observe: Callable[[], Snapshot] | None = None
+    fence: Callable[[], None] = unfenced
     is_frozen: bool = False
     on_wait: Callable[[float], None] = lambda seconds: None
     replacement_ready: bool = True
@@ -127,6 +128,7 @@ class Site:
                     deadline=Deadline.after(timeout, self.clock),
                     clock=self.clock,
                     say=self.said.append,
+                    fence=self.fence,
                 ),
             )
 

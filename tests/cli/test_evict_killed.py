@@ -15,7 +15,7 @@ import pytest
 from tests.cli.calling import CLOCK, Called, call
 from tests.fakes.http_server import Reply, Request
 from tests.fakes.kubernetes import FakeKubernetes
-from tests.fakes.kubernetes_answers import NODES, PODS, success
+from tests.fakes.kubernetes_answers import BY_KIND, NODES, PODS, json_reply, success
 from tests.fakes.kubernetes_objects import GPU, PodSpec, node_json
 from tests.spawning import PATIENCE_SECONDS, installed_script, script_environ, spawn
 
@@ -193,8 +193,6 @@ def poll_of_chat_a(scene: Scene) -> Callable[[Request], bool]:
 
 def as_it_is(scene: Scene) -> Callable[[], Reply]:
     def answer() -> Reply:
-        from tests.fakes.kubernetes_answers import json_reply
-
         pod = scene.fake.state.get(PODS, "chat-a", "prod")
         assert pod is not None
         return json_reply(200, pod)
@@ -260,3 +258,26 @@ def test_the_person_at_a_terminal_is_asked_and_may_say_no(scene: Scene) -> None:
     assert "the answer was no" in rest
     assert terminal.process.returncode == 5
     assert scene.fake.state.evicted == []
+
+
+def test_a_run_on_another_machine_keeps_out_until_its_lease_ran_out(
+    scene: Scene, tmp_path: Path
+) -> None:
+    """Killed there, with a journal that this machine does not have."""
+    scene.fake.state.add(BY_KIND["Namespace"], {"metadata": {"name": "gpuctl"}})
+    scene.stop_at(is_eviction, answer=lambda: Reply(drop=True))
+    with scene.process("prod/chat-a") as process:
+        killed(process)
+    here = {**scene.environ, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+    called = call("evict", "prod/chat-b", *scene.words, environ=here)
+    assert called.code == 8
+    assert f"evict, pid {process.pid} on " in called.err
+    lease = scene.fake.state.get(BY_KIND["Lease"], "gpuctl-run", "gpuctl")
+    assert lease is not None
+    old = {**lease["spec"], "renewTime": "2025-01-01T00:00:00.000000Z"}
+    scene.fake.state.change(BY_KIND["Lease"], {**lease, "spec": old})
+    scene.fake.state.settles_at_once = True
+    assert call("evict", "prod/chat-b", *scene.words, environ=here).code == 0
+    given_back = scene.fake.state.get(BY_KIND["Lease"], "gpuctl-run", "gpuctl")
+    assert given_back is not None
+    assert given_back["spec"]["holderIdentity"] == ""
