@@ -78,15 +78,13 @@ def lowered(
     verdicts: dict[str, Verdict] = {}
     shares: dict[str, Share] = {}
     items: list[ItemSpec] = []
-    nodes = frozenset(device.gpu.node for device in loads.values())
-    elsewhere = {node: nodes - {node} for node in nodes}
     for name, device in loads.items():
         for share in device.shares:
             workload = workloads[share.workload]
             verdict = _verdict(workload, share, device, policy, options)
             if len(workload.placements) <= 1:
                 verdicts[workload.id], shares[workload.id] = verdict, share
-                items.append(_item(workload, share, name, device, verdict, options.goal, elsewhere))
+                items.append(_item(workload, share, name, device, verdict, options.goal))
             else:
                 verdicts.setdefault(workload.id, verdict)
     slots = _slots(loads.values())
@@ -254,10 +252,8 @@ def _item(
     device: DeviceLoad,
     verdict: Verdict,
     goal: PlanGoal,
-    elsewhere: Mapping[str, frozenset[str]],
 ) -> ItemSpec:
     cost = max(0.5, round(2 * move_seconds(workload) / RESTART_SECONDS) / 2)
-    own_node = device.gpu.node
     return ItemSpec(
         id=workload.id,
         kind=workload.kind,
@@ -271,6 +267,6 @@ def _item(
         profiles=frozenset({device.profile}),
         # Which card of its own node an evicted pod gets is the device plugin's choice, and it may
         # be the hot one again; a VM migrates between nodes only.
-        nodes=elsewhere[own_node],
+        leaves_node=True,
         group=workload.owner or None,
     )

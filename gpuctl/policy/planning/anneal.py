@@ -24,6 +24,8 @@ _STEPS_PER_BAND = 64
 _BAND_WORK = 8
 # Levels that are looked through for the extremes in the time of a step.
 _LEVELS_PER_STEP = 24
+# Of a change that is made, in steps.
+_MADE_WORK = 2
 # Of a swap that is made and undone, in steps.
 _UNDONE_WORK = 4
 
@@ -252,6 +254,7 @@ class Annealer:
 
     def _remember(self) -> None:
         state, objective = self.state, self.objective
+        state.extra_work += _MADE_WORK
         if objective.may_beat(state, self.best_key):
             state.extra_work += len(state.watched) // _LEVELS_PER_STEP
             key = objective.key(state)

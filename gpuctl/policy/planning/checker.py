@@ -128,6 +128,8 @@ def _target_allowed(plan: _Plan) -> Iterator[Violation]:
             yield Violation("profile", move.item, f"may not run on {target.profile or 'a GPU'}")
         if item.nodes is not None and target.node not in item.nodes:
             yield Violation("node", move.item, f"may not run on node {target.node}")
+        if item.leaves_node and target.node == plan.devices[item.device].node:
+            yield Violation("leaves-node", move.item, f"has to leave node {target.node}")
 
 
 def _room_after(plan: _Plan) -> Iterator[Violation]:

@@ -77,6 +77,9 @@ class Index:
         nodes = sorted({device.node for device in self.devices})
         number = {node: position for position, node in enumerate(nodes)}
         self.dev_node = [number[device.node] for device in self.devices]
+        self.node_devices: list[list[int]] = [[] for _ in nodes]
+        for position, node in enumerate(self.dev_node):
+            self.node_devices[node].append(position)
         self.limit = [_milli(device.cap * self.params.high / 100) for device in self.devices]
         self.mem_cap = [floor(device.mem_mib) for device in self.devices]
         self.base_mem = [ceil(device.base_mem_mib) for device in self.devices]
@@ -122,7 +125,21 @@ class Index:
         found = self._allowed.get(key)
         if found is None:
             found = self._allowed[key] = self._suitable(spec)
-        return found
+        if not spec.leaves_node:
+            return found
+        node = self.dev_node[self.home[item]]
+        elsewhere = self._allowed.get((key, node))
+        if elsewhere is None:
+            mask = bytearray(found)
+            for device in self.node_devices[node]:
+                mask[device] = 0
+            elsewhere = self._allowed[(key, node)] = bytes(mask)
+        return elsewhere
+
+    def is_bound_to_nodes(self, item: int) -> bool:
+        """Whether a device of the right kind may still be forbidden for where it is."""
+        spec = self.items[item]
+        return spec.nodes is not None or spec.leaves_node
 
     def _suitable(self, spec: ItemSpec) -> bytes:
         models, profiles, nodes = spec.models, spec.profiles, spec.nodes

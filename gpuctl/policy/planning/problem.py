@@ -72,6 +72,7 @@ class ItemSpec:
     models: frozenset[str] | None = None
     profiles: frozenset[str | None] | None = None  # None inside the set = a whole GPU
     nodes: frozenset[str] | None = None
+    leaves_node: bool = False  # never to another device of the node it is on
     group: str | None = None
 
 

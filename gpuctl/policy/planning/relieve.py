@@ -67,7 +67,7 @@ class _Coolest:
         heads = [
             (level, device)
             for ranked in self.kinds.values()
-            if index.allowed(item)[ranked[0][1]] or index.items[item].nodes is not None
+            if index.allowed(item)[ranked[0][1]] or index.is_bound_to_nodes(item)
             for level, device in ranked[:_TARGETS]
         ]
         for _, device in sorted(heads):

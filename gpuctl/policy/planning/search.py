@@ -20,6 +20,8 @@ from gpuctl.policy.planning.state import State
 _EVERYWHERE, _TOPS, _LOWS, _STILL_HOT = 300, 70, 110, 60
 # Beyond so many GPUs, at most so many walks of so much work: the first plan takes its time there.
 _LARGE = ((3000, 4, 60_000), (_EVERYWHERE, 5, 70_000))
+# Walks for relief alone that open a search for balance where something is hot.
+_SCOUTS = 2
 # Where so many walks find nothing better than to do nothing, more won't. Nor can they where relief
 # has reached its bounds: by then the spread of the plan is good as well.
 _WALKS_IN_VAIN = 2
@@ -102,8 +104,18 @@ def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> di
     )
     items = sorted({*items, *(i for i in state.moved if index.dev_gpu[state.at[i]] in within)})
     state.watch(gpus)
+    scouted = _SCOUTS if goal is Goal.BALANCE and first else 0
+    if scouted:
+        # Most moves are for relief then, and which of the cheapest are best for the spread is much
+        # of what there is to find.
+        scout = Annealer(state, Objective(index, Goal.RELIEF), gpus, items)
+        for number in range(scouted):
+            state.go_to(scout.best)
+            scout.run(_cooling(scout.objective, effort, _MANY[0]), seed - number)
+        state.go_to(scout.best)
+        starts[-1] = scout.best
     annealer = Annealer(state, objective, gpus, items)
-    for number in range(effort.walks):
+    for number in range(max(1, effort.walks - scouted)):
         if number >= _WALKS_IN_VAIN and (not annealer.best or annealer.best_key[:3] == unbeatable):
             break
         walk = _walk(number, len(gpus), annealer)
