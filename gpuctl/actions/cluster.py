@@ -85,7 +85,11 @@ class LiveCluster:
     def step_facts(self, candidate: Candidate) -> dict[str, str]:
         pod = self.inventory.pods[candidate.workload.id]
         controller = pod.metadata.controller
-        facts = {"uid": pod.metadata.uid, "owner": candidate.workload.owner or ""}
+        facts = {
+            "uid": pod.metadata.uid,
+            "owner": candidate.workload.owner or "",
+            "node": pod.spec.node_name,
+        }
         if controller is not None:
             facts |= {
                 "owner_uid": controller.uid,

@@ -323,13 +323,15 @@ class Evictor:
                     successor.spec.node_name,
                     float(before) if before else None,
                     conduct.patience,
+                    names_agree=step.source is None
+                    or step.facts.get("node", step.source.node) == step.source.node,
                 )
-                text = f"evicted; {successor.metadata.name} serves {landing_words(landed)}"
+                text = f"its successor {successor.metadata.name} serves {landing_words(landed)}"
                 return StepResult(
                     status="done", reason=text, changed=True, detail=detail, landed=landed
                 )
             case "none":
-                return StepResult(status="done", reason=f"evicted; {seen.text}", changed=True)
+                return StepResult(status="done", reason=seen.text, changed=True)
             case "interrupted":
                 return StepResult(
                     status="interrupted",

@@ -31,7 +31,7 @@ class Locator:
             if look and not patience.wait_running(_BETWEEN_LOOKS_SECONDS):
                 break
             try:
-                found = self._look(pod, node, before_pct)
+                found = self._look(pod, node, before_pct, names_agree)
             except GpuctlError as exc:
                 log.info("no metrics to see the landing by", extra={"why": exc.what})
                 break
@@ -39,14 +39,16 @@ class Locator:
                 return found
         return Landing(node=node)
 
-    def _look(self, pod: str, node: str, before_pct: float | None) -> Landing | None:
+    def _look(
+        self, pod: str, node: str, before_pct: float | None, names_agree: bool
+    ) -> Landing | None:
         assert self.observe is not None  # noqa: S101 - the caller has looked
         snapshot = self.observe()
         for one in snapshot.workloads:
             if one.id != pod:
                 continue
             for place in one.placements:
-                if place.node == node and place.gpu is not None:
+                if place.gpu is not None and (place.node == node or not names_agree):
                     now_pct = utilization_at(place, snapshot.gpus)
                     return Landing(
                         node=node,

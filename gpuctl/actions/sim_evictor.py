@@ -64,7 +64,7 @@ class SimEvictor:
         )
         return StepResult(
             status="done",
-            reason=f"evicted; its successor serves {landing_words(landed)}",
+            reason=f"its successor serves {landing_words(landed)}",
             changed=True,
             landed=landed,
         )

@@ -98,8 +98,14 @@ def _tools(
 
 def _holds(plan: EvictPlan, steps: Sequence[Step]) -> tuple[Hold, ...]:
     """Each hold that was asked for, on each node that a pod is to leave."""
-    nodes = dict.fromkeys(step.source.node for step in steps if step.source is not None)
+    nodes = dict.fromkeys(node for step in steps if (node := _node_of(step)))
     return tuple(Hold(kind, node) for kind in plan.holds for node in nodes)
+
+
+def _node_of(step: Step) -> str:
+    """By Kubernetes where it is known: metrics may call the node otherwise."""
+    by_metrics = step.source.node if step.source is not None else ""
+    return step.facts.get("node") or by_metrics
 
 
 def _told(outcome: OutcomeDocument, stage: Stage) -> OutcomeDocument:

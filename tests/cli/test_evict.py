@@ -79,15 +79,20 @@ def live(tmp_path: Path) -> Iterator[Live]:
         yield holder[0]
 
 
-def test_the_hot_card_sheds_its_pod_and_the_outcome_says_where_it_landed(live: Live) -> None:
-    def follow(request: Request) -> None:
-        """The exporter on gpu-b names the new pod."""
+def follow_to(live: Live, node: str) -> None:
+    """The exporter of `node` names the new pod as soon as there is one."""
+
+    def follow(_: Request) -> None:
         new = [pod["metadata"]["name"] for pod in live.fake.state.all(PODS)]
         name = next((one for one in new if "-new" in one), None)
         if name is not None:
-            live.cards.cards = (*CARDS[1:2], Card("gpu-b", 0, 41, 8_000, f"prod/{name}"))
+            live.cards.cards = (*CARDS[1:2], Card(node, 0, 41, 8_000, f"prod/{name}"))
 
     live.fake.intercept = follow  # type: ignore[assignment]
+
+
+def test_the_hot_card_sheds_its_pod_and_the_outcome_says_where_it_landed(live: Live) -> None:
+    follow_to(live, "gpu-b")
     called = live("--gpu", HOT, "--class", "inference", "--soft-taint", "--yes", "-o", "json")
     assert called.code == 0, called.err
     (step,) = called.document["steps"]
@@ -239,3 +244,14 @@ def test_an_unknown_cluster_without_metrics_says_so_once(tmp_path: Path) -> None
         )
     assert called.code == 0, called.err
     assert called.err.count("no GPU metrics") == 1
+
+
+def test_the_hold_is_on_the_node_as_kubernetes_calls_it(live: Live) -> None:
+    """Metrics may name nodes by another name, which no API object has."""
+    live.cards.cards = (Card("10.1.2.3", 0, 96, 70_000, "prod/chat-5d8f7c-a"),)
+    follow_to(live, "10.1.2.4")
+    called = live("--gpu", "10.1.2.3/0", "--cordon", "--yes", "-o", "json")
+    assert called.code == 0, called.err
+    assert [hold["node"] for hold in called.document["holds"]] == ["gpu-a"]
+    landed = called.document["steps"][0]["landed"]
+    assert (landed["node"], landed["gpu"], landed["cooler"]) == ("gpu-b", 0, True)
