@@ -25,8 +25,20 @@ class Locator:
 
     observe: Callable[[], Snapshot] | None
 
-    def landing(self, pod: str, node: str, before_pct: float | None, patience: Patience) -> Landing:
-        """Where `pod` runs; `before_pct` is the load of the device that its predecessor left."""
+    def landing(
+        self,
+        pod: str,
+        node: str,
+        before_pct: float | None,
+        patience: Patience,
+        *,
+        names_agree: bool = True,
+    ) -> Landing:
+        """Where `pod` runs; `before_pct` is the load of the device that its predecessor left.
+
+        Labels that name it on another node than `node` are a predecessor's, unless metrics call
+        nodes otherwise than Kubernetes does (`names_agree` False).
+        """
         for look in range(_LOOKS if self.observe is not None else 0):
             if look and not patience.wait_running(_BETWEEN_LOOKS_SECONDS):
                 break
