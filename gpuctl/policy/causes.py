@@ -115,25 +115,34 @@ class _Judged:
     heat: Heat
 
 
-def hot_spots(snapshot: Snapshot, policy: Policy) -> tuple[HotSpot, ...]:
+def hot_spots(
+    snapshot: Snapshot, policy: Policy, devices: Sequence[DeviceLoad] | None = None
+) -> tuple[HotSpot, ...]:
     """Every hot spot with its cause, the highest load first, then by address.
 
-    A card with MIG instances is judged by its instances.
+    A card with MIG instances is judged by its instances. `devices` are the snapshot's
+    `device_loads` where the caller has them.
     """
-    devices = device_loads(snapshot)
-    judged = _judged(devices, policy)
-    workloads = {one.id: one for one in attributed(snapshot, policy, devices)}
+    loads = device_loads(snapshot) if devices is None else devices
+    judged = _judged(loads, policy)
+    workloads = {one.id: one for one in attributed(snapshot, policy, loads)}
+    idle: dict[_Kind, list[DeviceLoad]] = {}
+    for one in judged:
+        if one.heat.idle:
+            idle.setdefault(_kind(one.device), []).append(one.device)
     spots = [
-        _spot(one, judged, workloads, snapshot, policy)
+        _spot(one, idle, workloads, snapshot, policy)
         for one in judged
         if one.heat.hot or _was_hot(one.device, policy)
     ]
     return tuple(sorted(spots, key=lambda spot: (-(spot.device.load_pct or 0.0), spot.address)))
 
 
-def trigger(snapshot: Snapshot, policy: Policy) -> Trigger:
+def trigger(
+    snapshot: Snapshot, policy: Policy, devices: Sequence[DeviceLoad] | None = None
+) -> Trigger:
     """Whether a card or instance is hot (over `hot_above` for `hot_for`) while a GPU is idle."""
-    judged = _judged(device_loads(snapshot), policy)
+    judged = _judged(device_loads(snapshot) if devices is None else devices, policy)
     hot = tuple(_address(one.device) for one in judged if one.heat.hot)
     idle = tuple(_address(one.device) for one in judged if one.heat.idle)
     if hot and idle:
@@ -199,7 +208,7 @@ def _address(device: DeviceLoad) -> str:
 
 def _spot(
     one: _Judged,
-    judged: Sequence[_Judged],
+    idle: Mapping[_Kind, Sequence[DeviceLoad]],
     workloads: Mapping[str, Workload],
     snapshot: Snapshot,
     policy: Policy,
@@ -207,7 +216,7 @@ def _spot(
     device = one.device
     source = device.instance or device.gpu
     tenants = tuple(_tenant(share, workloads[share.workload], policy) for share in device.shares)
-    cause, curable, reason = _cause(one, tenants, judged, policy)
+    cause, curable, reason = _cause(one, tenants, idle, policy)
     holds = bool(one.heat.hot) and snapshot.hot_above_pct in (None, policy.hot_above)
     seconds = source.hot_for_seconds if holds else None
     return HotSpot(
@@ -227,10 +236,14 @@ def _tenant(share: Share, workload: Workload, policy: Policy) -> SpotTenant:
 
 
 _Finding = tuple[Cause, bool | None, str]
+_Kind = tuple[str | None, str | None]
 
 
 def _cause(
-    one: _Judged, tenants: Sequence[SpotTenant], judged: Sequence[_Judged], policy: Policy
+    one: _Judged,
+    tenants: Sequence[SpotTenant],
+    idle: Mapping[_Kind, Sequence[DeviceLoad]],
+    policy: Policy,
 ) -> _Finding:
     device, mark = one.device, policy.hot_mark(one.device.profile)
     if not one.heat.hot:
@@ -241,7 +254,7 @@ def _cause(
     if (heaviest.share.load_pct or 0.0) > mark:
         return Cause.ONE_TENANT, False, f"{heaviest.workload} saturates it alone: {_NO_USE}"
     return _protected(device, tenants, mark) or _without_room(
-        device, [t for t in tenants if not t.verdict.is_refusal], judged, mark
+        device, [t for t in tenants if not t.verdict.is_refusal], idle.get(_kind(device), ()), mark
     )
 
 
@@ -272,31 +285,29 @@ def _rules(refused: Iterable[SpotTenant]) -> str:
 
 
 def _without_room(
-    device: DeviceLoad, movable: Sequence[SpotTenant], judged: Sequence[_Judged], mark: float
+    device: DeviceLoad, movable: Sequence[SpotTenant], idle: Sequence[DeviceLoad], mark: float
 ) -> _Finding:
     """Whether an idle device of the same kind could take a movable tenant."""
     kind = device.gpu.model or "this model"
     if device.profile is not None:
         kind = f"{device.profile} on {kind}"
-    idle = [o.device for o in judged if o.heat.idle and _is_alike(o.device, device)]
     if not idle:
         return Cause.NO_IDLE_OF_MODEL, False, f"no {kind} is idle"
     open_ones = [target for target in idle if _has_slot(target)]
     if not open_ones:
         return Cause.NO_SLOT, False, f"{len(idle)} idle of {kind}, none with a free slot"
-    cool = [
-        (tenant, target)
-        for tenant in movable
-        for target in open_ones
-        if (target.load_pct or 0.0) + (tenant.share.load_pct or 0.0) <= mark
-    ]
+    helps = f"{len(device.shares)} workloads share it: a move helps"
+    cool: list[tuple[SpotTenant, DeviceLoad]] = []
+    for tenant in movable:
+        for target in open_ones:
+            if (target.load_pct or 0.0) + (tenant.share.load_pct or 0.0) <= mark:
+                if tenant.verdict.allowed and _fits(tenant, target):
+                    return Cause.SHARED, True, helps
+                cool.append((tenant, target))
     if not cool:
         words = f"any of the {len(open_ones)} idle {kind} would become hot itself"
         return Cause.NO_IDLE_OF_MODEL, False, words
     fits = [(tenant, _fits(tenant, target)) for tenant, target in cool]
-    sure = [tenant for tenant, fit in fits if fit and tenant.verdict.allowed]
-    if sure:
-        return Cause.SHARED, True, f"{len(device.shares)} workloads share it: a move helps"
     if all(fit is False for _, fit in fits):
         return Cause.NO_MEMORY, False, f"no idle {kind} has the memory that a tenant holds"
     return Cause.SHARED, None, _unsure(fits)
@@ -309,12 +320,9 @@ def _unsure(fits: Sequence[tuple[SpotTenant, bool | None]]) -> str:
     return "a move would help if it fits: the memory of its tenants or of idle GPUs is unknown"
 
 
-def _is_alike(target: DeviceLoad, device: DeviceLoad) -> bool:
-    return (
-        target.key != device.key
-        and target.gpu.model == device.gpu.model
-        and target.profile == device.profile
-    )
+def _kind(device: DeviceLoad) -> _Kind:
+    """What has to agree for one device to stand in for another: a hot one is never idle itself."""
+    return device.gpu.model, device.profile
 
 
 def _has_slot(target: DeviceLoad) -> bool:

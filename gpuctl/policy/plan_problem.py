@@ -13,9 +13,8 @@ from typing import Literal
 from gpuctl.model.gpu import GpuState
 from gpuctl.model.plan import PlanGoal
 from gpuctl.model.policy import Policy
-from gpuctl.model.snapshot import Snapshot
 from gpuctl.model.workload import Workload
-from gpuctl.policy.attribution import DeviceLoad, Share, attributed, device_loads
+from gpuctl.policy.attribution import DeviceLoad, Share
 from gpuctl.policy.classes import protection
 from gpuctl.policy.hotspots import gpu_heat, instance_heat
 from gpuctl.policy.planning.problem import (
@@ -65,16 +64,18 @@ class Lowered:
 
 
 def lowered(
-    snapshot: Snapshot, policy: Policy, options: PlanOptions, *, move_weight: float
+    workloads: Mapping[str, Workload],
+    every_device: Iterable[DeviceLoad],
+    policy: Policy,
+    options: PlanOptions,
 ) -> Lowered:
-    """The planning problem of a snapshot.
+    """The planning problem of a snapshot's devices and the workloads on them.
 
     Devices whose figures can't be trusted are left out: nothing moves onto them, and what runs on
     them stays. Only devices judged hot over the window may count as hot: a mean over the mark with
     a dip in it is taken as just at the mark.
     """
-    loads = {device_id(d): d for d in device_loads(snapshot) if _is_usable(d)}
-    workloads = {one.id: one for one in attributed(snapshot, policy)}
+    loads = {device_id(d): d for d in every_device if _is_usable(d)}
     verdicts: dict[str, Verdict] = {}
     shares: dict[str, Share] = {}
     items: list[ItemSpec] = []
@@ -105,7 +106,6 @@ def lowered(
         params=Params(
             high=policy.hot_above,
             low=policy.idle_below,
-            move_weight=move_weight,
             max_moves=_max_moves(policy, options),
             node_inflight=policy.limits.per_node,
             group_inflight=1,

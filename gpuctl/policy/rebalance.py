@@ -6,6 +6,7 @@ snapshot's own.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -28,7 +29,7 @@ from gpuctl.model.plan import (
 )
 from gpuctl.model.policy import Policy
 from gpuctl.model.snapshot import Snapshot
-from gpuctl.policy.attribution import DeviceLoad
+from gpuctl.policy.attribution import DeviceLoad, attributed, device_loads
 from gpuctl.policy.balance import balance_ratio, mean, spread
 from gpuctl.policy.causes import Cause, hot_spots, trigger
 from gpuctl.policy.latency import request_latency
@@ -55,8 +56,10 @@ def plan_rebalance(snapshot: Snapshot, policy: Policy, options: PlanOptions) -> 
     relief: fewest moves, then least cost, that bring every curable hot device under the mark; no
     moves when nothing is hot, or when no GPU is idle. balance: also the spread to the target.
     """
-    fires = trigger(snapshot, policy)
-    found, solution, moves = _solved(snapshot, policy, options)
+    devices = device_loads(snapshot)
+    workloads = {one.id: one for one in attributed(snapshot, policy, devices)}
+    fires = trigger(snapshot, policy, devices)
+    found, solution, moves = _solved(lowered(workloads, devices, policy, options), policy, options)
     if options.goal == "relief" and fires.fires is not True:
         moves = ()
     states = _States(found, policy)
@@ -76,7 +79,7 @@ def plan_rebalance(snapshot: Snapshot, policy: Policy, options: PlanOptions) -> 
         after=states.after(moves),
         frontier=_frontier(moves, found, states),
         certificate=_certificate(options.goal, solution),
-        findings=_findings(snapshot, policy),
+        findings=_findings(snapshot, policy, devices),
         warnings=(*snapshot.warnings, *_warnings(moves, found, policy, options, states)),
     )
     return replace(plan, digest=plan_digest(plan))
@@ -99,15 +102,17 @@ def _target(policy: Policy, options: PlanOptions) -> float | None:
 
 
 def _solved(
-    snapshot: Snapshot, policy: Policy, options: PlanOptions
+    found: Lowered, policy: Policy, options: PlanOptions
 ) -> tuple[Lowered, Solution, tuple[Move, ...]]:
     target = _target(policy, options)
     if target is None:
-        found = lowered(snapshot, policy, options, move_weight=_MOVE_WEIGHTS[0])
         solution = solve(found.problem, Goal.RELIEF)
         return found, solution, solution.moves
     for weight in _MOVE_WEIGHTS:
-        found = lowered(snapshot, policy, options, move_weight=weight)
+        params = dataclasses.replace(found.problem.params, move_weight=weight)
+        found = dataclasses.replace(
+            found, problem=dataclasses.replace(found.problem, params=params)
+        )
         solution = solve(found.problem, Goal.BALANCE)
         if solution.evaluation.spread <= target or len(solution.moves) == _limit(found):
             break
@@ -315,10 +320,12 @@ def _p95_ms(hottest: str, moves: Sequence[Move], found: Lowered) -> float | None
     return round(weighed, 1)
 
 
-def _findings(snapshot: Snapshot, policy: Policy) -> tuple[Finding, ...]:
+def _findings(
+    snapshot: Snapshot, policy: Policy, devices: Sequence[DeviceLoad]
+) -> tuple[Finding, ...]:
     findings = [
         Finding(kind=str(spot.cause), subject=spot.address, text=spot.reason, advice=spot.advice)
-        for spot in hot_spots(snapshot, policy)
+        for spot in hot_spots(snapshot, policy, devices)
         if spot.cause is not Cause.SHARED
     ]
     for gpu in snapshot.gpus:
