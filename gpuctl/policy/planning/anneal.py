@@ -48,7 +48,7 @@ class Annealer:
     ) -> None:
         index = state.index
         self.state, self.objective = state, objective
-        self.items = list(items)
+        self.gpus, self.items = list(gpus), list(items)
         self.levels = [gpu for gpu in gpus if index.gpus[gpu].balance]
         self.devices = [
             device
@@ -204,7 +204,8 @@ class Annealer:
         if not state.keeps_order(target):
             self._put(item, source)
             return
-        self._remember()
+        state.extra_work += _MADE_WORK
+        self.consider()
 
     def _try_swap(self, one: int, two: int, patience: float) -> None:
         state, load = self.state, self.state.index.load
@@ -222,7 +223,8 @@ class Annealer:
             self._put(one, here)
             state.extra_work += _UNDONE_WORK
             return
-        self._remember()
+        state.extra_work += _MADE_WORK
+        self.consider()
 
     def _may_swap(self, one: int, two: int) -> bool:
         """What can be told without making the swap."""
@@ -252,9 +254,9 @@ class Annealer:
             self.on[source].remove(item)
             self.on[device].append(item)
 
-    def _remember(self) -> None:
+    def consider(self) -> None:
+        """Remember the state as it is, if it is the best so far."""
         state, objective = self.state, self.objective
-        state.extra_work += _MADE_WORK
         if objective.may_beat(state, self.best_key):
             state.extra_work += len(state.watched) // _LEVELS_PER_STEP
             key = objective.key(state)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from math import ceil, floor
 from typing import Protocol, TypeVar
 
@@ -112,10 +113,16 @@ class Index:
             a < UNLIMITED or b < UNLIMITED for a, b in zip(self.per_node, self.per_gpu, strict=True)
         ]
 
-    def after(self, at: Sequence[int]) -> Index:
-        """The same problem with every item at home on the device that `at` gives for it."""
+    def after(self, at: Sequence[int], group_moved: Sequence[int], moves: int) -> Index:
+        """The same problem with every item at home where `at` says, and budgets less the moves."""
         later = copy(self)
         later.home = list(at)
+        later.group_moves = [
+            limit if limit == UNLIMITED else limit - used
+            for limit, used in zip(self.group_moves, group_moved, strict=True)
+        ]
+        if self.params.max_moves is not None:
+            later.params = replace(self.params, max_moves=self.params.max_moves - moves)
         return later
 
     def allowed(self, item: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ _EVERYWHERE, _TOPS, _LOWS, _STILL_HOT = 300, 70, 110, 60
 # Beyond so many GPUs, at most so many walks of so much work: the first plan takes its time there.
 _LARGE = ((3000, 4, 60_000), (_EVERYWHERE, 5, 70_000))
 # Walks for relief alone that open a search for balance where something is hot.
-_SCOUTS = 2
+_SCOUTS = 3
 # Where so many walks find nothing better than to do nothing, more won't. Nor can they where relief
 # has reached its bounds: by then the spread of the plan is good as well.
 _WALKS_IN_VAIN = 2
@@ -81,50 +82,71 @@ class Effort:
 
 def search(index: Index, goal: Goal, residents: Residents, effort: Effort) -> dict[int, int]:
     """Target device of each item to move, in the best plan found."""
-    state, objective = State(index), Objective(index, goal)
-    unbeatable: Key | None = None
-    if goal is Goal.RELIEF:
-        floor = least_excess(index, state, residents)
-        if state.excess <= floor:
-            return {}
-        bound = relief_bound(index, state, residents, floor)
-        unbeatable = (floor, bound.cost, bound.moves)
-    seed, effort = _content(state), effort.within(index)
+    state = State(index)
+    floor = least_excess(index, state, residents)
+    if goal is Goal.RELIEF and state.excess <= floor:
+        return {}
+    bound = relief_bound(index, state, residents, floor)
+    course = _Course(effort.within(index), _content(state), (floor, bound.cost, bound.moves))
     relieve(state, residents)
     first = state.targets()
     gpus = _worth_a_walk(state)
-    within = set(gpus)
+    items = _who_may_walk(state, residents, gpus)
     # In a large cluster the walk can't undo what the first plan did elsewhere.
     starts = [{}, first] if len(gpus) == len(index.gpus) else [first]
-    items = sorted(
+    state.watch(gpus)
+    annealer = Annealer(state, Objective(index, goal), gpus, items)
+    walks = course.effort.walks
+    if goal is Goal.BALANCE and first:
+        # Most moves are for relief then, and which of the cheapest are best for the spread is much
+        # of what there is to find.
+        scout = Annealer(state, Objective(index, Goal.RELIEF), gpus, items)
+        walks -= course.run(scout, [first], _SCOUTS)
+        state.go_to(scout.best)
+        annealer.consider()
+        starts.append(scout.best)
+    course.run(annealer, starts, max(1, walks))
+    state.go_to(annealer.best)
+    state.watch(index.balanced)
+    polish(state, annealer.objective, annealer.devices)
+    return state.targets()
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """How to spend the effort on walks."""
+
+    effort: Effort
+    seed: int
+    unbeatable: Key  # excess, cost and moves that no relief gets below
+
+    def run(self, annealer: Annealer, starts: Sequence[Mapping[int, int]], walks: int) -> int:
+        """So many walks or fewer, each from one of the starts or the best plan; how many."""
+        for number in range(walks):
+            if number >= _WALKS_IN_VAIN and self._in_vain(annealer):
+                return number
+            walk = _walk(number, len(annealer.gpus), annealer)
+            start = annealer.best if walk.from_best else starts[number % len(starts)]
+            annealer.state.go_to(start)
+            annealer.run(_cooling(annealer.objective, self.effort, walk), self.seed + number)
+        return walks
+
+    def _in_vain(self, annealer: Annealer) -> bool:
+        return not annealer.best or annealer.best_key[:3] == self.unbeatable
+
+
+def _who_may_walk(state: State, residents: Residents, gpus: Sequence[int]) -> list[int]:
+    """Items that live on these GPUs, and those that the first plan sends there."""
+    index, within = state.index, set(gpus)
+    at_home = {
         item
         for gpu in gpus
         for device in index.gpu_devices[gpu]
         for item in residents.on.get(device, ())
+    }
+    return sorted(
+        at_home | {item for item in state.moved if index.dev_gpu[state.at[item]] in within}
     )
-    items = sorted({*items, *(i for i in state.moved if index.dev_gpu[state.at[i]] in within)})
-    state.watch(gpus)
-    scouted = _SCOUTS if goal is Goal.BALANCE and first else 0
-    if scouted:
-        # Most moves are for relief then, and which of the cheapest are best for the spread is much
-        # of what there is to find.
-        scout = Annealer(state, Objective(index, Goal.RELIEF), gpus, items)
-        for number in range(scouted):
-            state.go_to(scout.best)
-            scout.run(_cooling(scout.objective, effort, _MANY[0]), seed - number)
-        state.go_to(scout.best)
-        starts[-1] = scout.best
-    annealer = Annealer(state, objective, gpus, items)
-    for number in range(max(1, effort.walks - scouted)):
-        if number >= _WALKS_IN_VAIN and (not annealer.best or annealer.best_key[:3] == unbeatable):
-            break
-        walk = _walk(number, len(gpus), annealer)
-        state.go_to(annealer.best if walk.from_best else starts[number % len(starts)])
-        annealer.run(_cooling(objective, effort, walk), seed + number)
-    state.go_to(annealer.best)
-    state.watch(index.balanced)
-    polish(state, objective, annealer.devices)
-    return state.targets()
 
 
 def _walk(number: int, gpus: int, annealer: Annealer) -> _Walk:

@@ -57,7 +57,7 @@ def _settled(index: Index, goal: Goal, residents: Residents, effort: Effort) -> 
     for _ in range(_MOST_CONTINUATIONS):
         if not state.moved:
             break
-        later = index.after(state.at)
+        later = index.after(state.at, state.group_moved, len(state.moved))
         more = search(later, goal, Residents(later), effort)
         if not more:
             break
