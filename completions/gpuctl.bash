@@ -6,7 +6,7 @@ _gpuctl_command() {
     commands='' options='' arguments=''
     case $1 in
         '')
-            commands='heatmap evict rebalance score history snapshot config demo version completion'
+            commands='heatmap evict migrate rebalance score history snapshot config demo version completion'
             options='-h --help --version'
             ;;
         'heatmap')
@@ -14,6 +14,10 @@ _gpuctl_command() {
             ;;
         'evict')
             options='--gpu --node -l --selector -n --namespace --class --max --dry-run --grace-period --wait --no-wait --ready-within --cordon --soft-taint --keep-going --no-keep-going --wait-lock --interrupt-grace --exit-code --force-unmanaged --delete-emptydir-data --force-critical --force-protected-namespace --force-not-evictable --force-stateful --force-daemonset --kubeconfig --kube-context -h --help'
+            arguments=$'?'
+            ;;
+        'migrate')
+            options='--to --target-storage --online --offline --dry-run --wait --no-wait --with-local-disks --bwlimit --migration-network --migration-type --cancel-on-interrupt --wait-lock --exit-code --follow --drained --force-pinned -h --help'
             arguments=$'?'
             ;;
         'rebalance')
@@ -97,6 +101,13 @@ _gpuctl_value() {
         'evict --interrupt-grace') value='?' ;;
         'evict --kubeconfig') value='+files' ;;
         'evict --kube-context') value='?' ;;
+        'migrate --to') value='+nodes' ;;
+        'migrate --target-storage') value='?' ;;
+        'migrate --bwlimit') value='?' ;;
+        'migrate --migration-network') value='?' ;;
+        'migrate --migration-type') value='secure insecure' ;;
+        'migrate --wait-lock') value='?' ;;
+        'migrate --follow') value='?' ;;
         'rebalance --goal') value='relief balance' ;;
         'rebalance --target') value='?' ;;
         'rebalance --max-moves') value='?' ;;

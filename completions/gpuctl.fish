@@ -1,7 +1,7 @@
 # fish completion for gpuctl; generated, see `gpuctl completion --help`
 
 # Options that take a value, for which the next word is not a command.
-set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --gpu -l --selector -n --namespace --class --max --grace-period --ready-within --wait-lock --interrupt-grace --kubeconfig --kube-context --goal --target --max-moves --only --max-missing --out --gpus --memory --mig --pod --strategy --last --path
+set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --gpu -l --selector -n --namespace --class --max --grace-period --ready-within --wait-lock --interrupt-grace --kubeconfig --kube-context --to --target-storage --bwlimit --migration-network --migration-type --follow --goal --target --max-moves --only --max-missing --out --gpus --memory --mig --pod --strategy --last --path
 
 # Whether the line so far is exactly the command path in the arguments; more words are arguments.
 function __gpuctl_at
@@ -15,7 +15,7 @@ function __gpuctl_at
             set pending yes
         else if not string match -q -- '-*' $word
             set -l longer $path $word
-            contains -- "$longer" 'heatmap' 'evict' 'rebalance' 'score' 'history' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'demo' 'demo reset' 'version' 'completion'; or break
+            contains -- "$longer" 'heatmap' 'evict' 'migrate' 'rebalance' 'score' 'history' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'demo' 'demo reset' 'version' 'completion'; or break
             set path $longer
         end
     end
@@ -52,6 +52,7 @@ complete -c gpuctl -l width -x -d 'cells a line'
 
 complete -c gpuctl -n '__gpuctl_at' -a heatmap -d 'show which GPUs are hot, idle or lost'
 complete -c gpuctl -n '__gpuctl_at' -a evict -d 'evict pods from hot GPUs, safely'
+complete -c gpuctl -n '__gpuctl_at' -a migrate -d 'migrate VMs between nodes, safely'
 complete -c gpuctl -n '__gpuctl_at' -a rebalance -d 'plan the moves that relieve hot GPUs'
 complete -c gpuctl -n '__gpuctl_at' -a score -d 'rank nodes for a new workload'
 complete -c gpuctl -n '__gpuctl_at' -a history -d 'show what acting runs have done'
@@ -108,6 +109,23 @@ complete -c gpuctl -n '__gpuctl_at evict' -l force-daemonset -d 'pods of a Daemo
 complete -c gpuctl -n '__gpuctl_at evict' -l kubeconfig -r -F -d 'the kubeconfig to use instead of the configuration\'s, KUBECONFIG or ~/.kube/config'
 complete -c gpuctl -n '__gpuctl_at evict' -l kube-context -x -d 'the context of the kubeconfig [default: its current context]'
 complete -c gpuctl -n '__gpuctl_at evict' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at migrate' -l to -x -a '(__gpuctl_live nodes)' -d 'the target, or auto for the best node by score [default: auto]'
+complete -c gpuctl -n '__gpuctl_at migrate' -l target-storage -x -d 'for local disks: one storage, FROM:TO pairs, or 1 for the same ones'
+complete -c gpuctl -n '__gpuctl_at migrate' -l online -l offline -d 'live, or as a stopped VM [default: as it is]'
+complete -c gpuctl -n '__gpuctl_at migrate' -l dry-run -d 'run every check; migrate nothing'
+complete -c gpuctl -n '__gpuctl_at migrate' -l wait -l no-wait -d 'until the VM runs on its target'
+complete -c gpuctl -n '__gpuctl_at migrate' -l with-local-disks -d 'copy local disks, while it runs'
+complete -c gpuctl -n '__gpuctl_at migrate' -l bwlimit -x -d 'KiB/s at most, 0 for no limit [default: the cluster\'s]'
+complete -c gpuctl -n '__gpuctl_at migrate' -l migration-network -x -d 'for root alone: refused for every API token'
+complete -c gpuctl -n '__gpuctl_at migrate' -l migration-type -x -a 'secure insecure' -d 'for root alone: refused for every API token'
+complete -c gpuctl -n '__gpuctl_at migrate' -l cancel-on-interrupt -d '^C or SIGTERM stops the migration instead of leaving it running'
+complete -c gpuctl -n '__gpuctl_at migrate' -l wait-lock -x -d 'wait so long for another acting run to end [default: not at all]'
+complete -c gpuctl -n '__gpuctl_at migrate' -l exit-code -d 'with --dry-run: end with 3 when it would be migrated'
+complete -c gpuctl -n '__gpuctl_at migrate' -l follow -x -d 'follow a migration that was begun before, from any shell'
+complete -c gpuctl -n '__gpuctl_at migrate' -l drained -d 'a Kubernetes node: its pods are gone'
+complete -c gpuctl -n '__gpuctl_at migrate' -l force-pinned -d 'a VM with the tag gpuctl-pinned'
+complete -c gpuctl -n '__gpuctl_at migrate' -s h -l help -d 'show this text'
 
 complete -c gpuctl -n '__gpuctl_at rebalance' -l dry-run -d 'plan and show, change nothing'
 complete -c gpuctl -n '__gpuctl_at rebalance' -l goal -x -a 'relief balance' -d 'relief: no curable hot GPU, fewest moves; balance: also an even cluster'

@@ -38,6 +38,8 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "outcome": (
         ("--demo", "evict", "--gpu", "hk-gpu-03/1", "--dry-run"),
         ("--demo", "evict", "--node", "hk-gpu-03", "--class", "training", "--dry-run"),
+        ("--demo", "migrate", "vm/101", "--dry-run"),
+        ("--demo", "migrate", "vm/103", "--dry-run"),
     ),
     "plan": (
         ("--demo", "rebalance", "--dry-run"),

@@ -172,6 +172,10 @@ def _outcome(log: StepLog) -> OutcomeStep:
     )
     if log.is_in_flight:
         return begun
+    upid = log.last_answer.get("upid")
+    if upid:
+        reason = f"started; gpuctl migrate --follow '{upid}' tells how it ends"
+        return replace(begun, reason=reason, changed=True, detail={"upid": str(upid)})
     if log.answered:
         return replace(begun, status="done", changed=True, reason="answered; its end is not known")
     if log.begun_at is not None:

@@ -38,6 +38,7 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "heatmap": Entry("gpuctl.cli.heatmap:heatmap", "show which GPUs are hot, idle or lost"),
     "evict": Entry("gpuctl.cli.evict:evict", "evict pods from hot GPUs, safely"),
+    "migrate": Entry("gpuctl.cli.migrate:migrate", "migrate VMs between nodes, safely"),
     "rebalance": Entry("gpuctl.cli.rebalance:rebalance", "plan the moves that relieve hot GPUs"),
     "score": Entry("gpuctl.cli.score:score", "rank nodes for a new workload"),
     "history": Entry("gpuctl.cli.history:history", "show what acting runs have done"),

@@ -27,9 +27,8 @@ def outcome_lines(doc: OutcomeDocument, screen: Screen) -> list[str]:
     simulated = "  SIMULATED" if doc.simulated else ""
     lines = [f"{mark}{doc.command}  {where}{simulated}  {time_words(doc.started_at)}"]
     for step in doc.steps:
-        at = "" if step.source is None else f" from {screen.name(place_words(step.source))}"
         name = screen.name(step.workload)
-        lines.append(f"{mark}  {step.id}  {name}{at}: {status_words(step)}")
+        lines.append(f"{mark}  {step.id}  {name}{way_words(step, screen)}: {status_words(step)}")
         if step.reason != step.status and step.reason != status_words(step):
             lines.append(f"{mark}      {screen.name(step.reason)}")
     lines += [f"  {text}" for text in _hold_lines(doc)]
@@ -37,8 +36,20 @@ def outcome_lines(doc: OutcomeDocument, screen: Screen) -> list[str]:
     return lines
 
 
+def way_words(step: OutcomeStep, screen: Screen) -> str:
+    """` from gpu-a/0 to gpu-b`, as far as it is known."""
+    ends = (("from", step.source), ("to", step.target))
+    return "".join(
+        f" {preposition} {screen.name(place_words(place))}"
+        for preposition, place in ends
+        if place is not None
+    )
+
+
 def status_words(step: OutcomeStep) -> str:
     """`evicted`, `would be evicted`, `refused` ..."""
+    if step.action == "migrate" and step.status == "done" and step.landed is None:
+        return "migration started"  # only where it was seen to run is it migrated
     return _WORDS.get((step.action, step.status), step.status)
 
 
@@ -48,10 +59,11 @@ def place_words(place: DeviceRef) -> str:
 
 
 def summary_words(doc: OutcomeDocument) -> str:
-    """`3 evicted, 1 refused (run 20250301T021000Z-4f2a)`."""
+    """`3 evicted, 1 refused (run 20250301T021000Z-4f2a)`, the run where it is in the journal."""
     counts = Counter(status_words(step) for step in doc.steps)
     parts = ", ".join(f"{count} {words}" for words, count in counts.items())
-    run = "" if doc.dry_run else f" (run {doc.run_id})"
+    is_kept = not doc.dry_run and any(step.started_at for step in doc.steps)
+    run = f" (run {doc.run_id})" if is_kept else ""
     return f"{parts or 'nothing to do'}{run}"
 
 
