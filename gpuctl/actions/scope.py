@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_hex
 
-from gpuctl.actions.journal import Journal
+from gpuctl.actions.journal import Journal, JournalContent, read_journal
 from gpuctl.actions.lock import Holder, run_lock
+from gpuctl.actions.runs import runs_of
 from gpuctl.clock import Clock
-from gpuctl.state import file_name, make_state_folder, state_folder
+from gpuctl.state import file_name, make_state_folder, state_folder, sync_folder, unusable
+
+#: Some ten thousand steps. Every acting run reads the whole journal.
+LONG_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,32 @@ def new_run_id(now: datetime) -> str:
     return f"{now:%Y%m%dT%H%M%SZ}-{token_hex(2)}"
 
 
+def read_history(scope: Scope) -> JournalContent:
+    """Everything that the scope's journal still holds, the part that was put aside first."""
+    old, new = read_journal(_aside(scope)), read_journal(scope.journal_path)
+    return JournalContent((*old.records, *new.records), (*old.warnings, *new.warnings))
+
+
+def _aside(scope: Scope) -> str:
+    return f"{scope.journal_path}.1"
+
+
+def _put_aside(scope: Scope) -> None:
+    """Begin a new journal when the old one is long and no run of it is open; under the lock."""
+    path = scope.journal_path
+    try:
+        if os.path.getsize(path) < LONG_BYTES:
+            return
+        if any(run.is_open for run in runs_of(read_journal(path).records)):
+            return
+        os.replace(path, _aside(scope))
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise unusable(path, exc) from exc
+    sync_folder(scope.folder)
+
+
 @contextmanager
 def acting(
     scope: Scope,
@@ -64,18 +94,17 @@ def acting(
     wait: Callable[[float], object],
 ) -> Iterator[Journal]:
     """Within, this process alone of this machine acts on the scope, and may write its journal."""
-    with (
-        run_lock(
-            scope.lock_path,
-            holder,
-            clock=clock,
-            subject=scope.subject,
-            patience_seconds=patience_seconds,
-            wait=wait,
-        ),
-        Journal(scope.journal_path, clock) as journal,
+    with run_lock(
+        scope.lock_path,
+        holder,
+        clock=clock,
+        subject=scope.subject,
+        patience_seconds=patience_seconds,
+        wait=wait,
     ):
-        yield journal
+        _put_aside(scope)
+        with Journal(scope.journal_path, clock) as journal:
+            yield journal
 
 
 def this_process(run_id: str, command: str, clock: Clock) -> Holder:

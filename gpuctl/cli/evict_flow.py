@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -40,17 +40,18 @@ def run_evict(plan: EvictPlan, stage: Stage, runtime: Runtime) -> OutcomeDocumen
         verify=plan.wait,
     )
     if stage.scope is None or not steps:
-        return _told(_rehearse(plan, stage, runtime, work), stage)
+        return _told(_rehearse(plan, stage, runtime, work), stage, runtime)
     _ask(plan, stage, runtime, steps, refused)
     with lock(stage.scope, stage.cluster, stage.run_id, plan, runtime) as (journal, fence):
         left = clean_up(stage.scope, journal, stage.cluster, stage.run_id, runtime)
-        stage = replace(stage, warnings=left or stage.warnings)
+        _warn(runtime, [text for text in left if text not in stage.warnings])
+        stage = replace(stage, warnings=left)
         with _interruptible(plan, runtime) as interruption:
             actuator = stage.cluster.evictor(plan.evictor)
             holder = stage.cluster.holder()
             tools = _tools(runtime, actuator, holder, journal, interruption)
             tools = replace(tools, fence=fence)
-            return _told(carry_out(_head(plan, stage), work, tools), stage)
+            return _told(carry_out(_head(plan, stage), work, tools), stage, runtime)
 
 
 def _rehearse(plan: EvictPlan, stage: Stage, runtime: Runtime, work: Work) -> OutcomeDocument:
@@ -108,9 +109,15 @@ def _node_of(step: Step) -> str:
     return step.facts.get("node") or by_metrics
 
 
-def _told(outcome: OutcomeDocument, stage: Stage) -> OutcomeDocument:
-    """With what was left to warn of before the run."""
+def _told(outcome: OutcomeDocument, stage: Stage, runtime: Runtime) -> OutcomeDocument:
+    """With what there was to warn of before the run, which was said at once."""
+    _warn(runtime, outcome.warnings)
     return structs.replace(outcome, warnings=(*stage.warnings, *outcome.warnings))
+
+
+def _warn(runtime: Runtime, warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        runtime.output.warn(warning)
 
 
 # -- asking ----------------------------------------------------------------------------------------
@@ -186,5 +193,3 @@ def show_outcome(runtime: Runtime, outcome: OutcomeDocument) -> None:
                     output.text("\n".join(outcome_lines(outcome, output.screen())))
 
     output.outlast(write)
-    for warning in outcome.warnings:
-        output.warn(warning)

@@ -148,7 +148,10 @@ class _Opening:
         if scope is None or not any(run.is_open for run in _runs(scope)):
             return run_id, ()
         with lock(scope, cluster, run_id, self.plan, self.runtime) as (journal, _):
-            return run_id, clean_up(scope, journal, cluster, run_id, self.runtime)
+            left = clean_up(scope, journal, cluster, run_id, self.runtime)
+        for warning in left:
+            self.runtime.output.warn(warning)
+        return run_id, left
 
     @property
     def _has_metrics(self) -> bool:

@@ -45,17 +45,16 @@ def history(
 def _document(runtime: Runtime, run: str | None, last: int) -> HistoryListDocument:
     from msgspec.structs import replace
 
-    from gpuctl.actions.journal import read_journal
     from gpuctl.actions.lock import holder_of
     from gpuctl.actions.runs import history_of, runs_of
-    from gpuctl.actions.scope import scope_of
+    from gpuctl.actions.scope import read_history, scope_of
     from gpuctl.cli.world import settings_of
     from gpuctl.model.outcome import HistoryListDocument
 
     _, context, _ = settings_of(runtime)
     demo = runtime.options.demo_scenario if runtime.options.demo else None
     scope = scope_of(runtime.environ, context, demo, make=False)
-    content = read_journal(scope.journal_path)
+    content = read_history(scope)
     holder = holder_of(scope.lock_path)
     items = history_of(runs_of(content.records), running=None if holder is None else holder.run)
     document = HistoryListDocument(

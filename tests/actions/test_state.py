@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuctl.actions.scope import new_run_id, scope_of
+from gpuctl.actions import scope as scope_module
+from gpuctl.actions.journal import Event, read_journal
+from gpuctl.actions.runs import runs_of
+from gpuctl.actions.scope import acting, new_run_id, read_history, scope_of, this_process
+from gpuctl.clock import FixedClock
 from gpuctl.errors import GpuctlError
 from gpuctl.state import ROOT_STATE, make_state_folder, state_folder
 from tests.actions.playing import NOON
@@ -71,3 +75,25 @@ def test_run_ids_sort_by_time_and_differ() -> None:
     ids = {new_run_id(NOON) for _ in range(20)}
     assert len(ids) > 15
     assert all(one.startswith("20250301T120000Z-") for one in ids)
+
+
+def test_a_long_journal_is_put_aside_once_no_run_of_it_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scope_module, "LONG_BYTES", 1)
+    scope = scope_of({"XDG_STATE_HOME": str(tmp_path)}, "hk", None, make=True)
+    clock = FixedClock(NOON)
+
+    def act(run: str, *events: Event) -> None:
+        who = this_process(run, "evict", clock)
+        with acting(scope, who, clock=clock, patience_seconds=0, wait=lambda _: None) as journal:
+            for event in events:
+                journal.write(run, event, data={})
+
+    act("r1", "run-started")
+    act("r2", "run-started", "run-ended")
+    assert not os.path.exists(f"{scope.journal_path}.1")
+    act("r1", "run-ended")
+    act("r3", "run-started", "run-ended")
+    assert [record.run for record in read_journal(scope.journal_path).records] == ["r3", "r3"]
+    assert [run.run_id for run in runs_of(read_history(scope).records)] == ["r1", "r2", "r3"]

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import pytest
 
 from tests.cli.calling import CLOCK, Called, call
 from tests.fakes.http_server import Reply, Request
-from tests.fakes.kubernetes import FakeKubernetes
-from tests.fakes.kubernetes_answers import BY_KIND, NODES, PODS, json_reply, success
+from tests.fakes.kubernetes import FakeKubernetes, Right
+from tests.fakes.kubernetes_answers import BY_KIND, NODES, PODS, Refused, json_reply, success
 from tests.fakes.kubernetes_objects import GPU, PodSpec, node_json
 from tests.spawning import PATIENCE_SECONDS, installed_script, script_environ, spawn
 
@@ -281,3 +281,68 @@ def test_a_run_on_another_machine_keeps_out_until_its_lease_ran_out(
     given_back = scene.fake.state.get(BY_KIND["Lease"], "gpuctl-run", "gpuctl")
     assert given_back is not None
     assert given_back["spec"]["holderIdentity"] == ""
+
+
+def test_what_cannot_be_cleaned_up_is_said_even_if_the_run_then_does_nothing(scene: Scene) -> None:
+    scene.stop_at(is_eviction, answer=lambda: Reply(drop=True))
+    with scene.process("prod/chat-a", "--cordon") as process:
+        killed(process)
+    scene.fake.rights["oncall"] = (Right(("get", "list", "create"), ("*",), "*"),)
+    words = [word for word in scene.words if word != "--yes"]
+    called = call("evict", "prod/chat-b", *words, environ=scene.environ)
+    assert called.code == 5
+    assert called.err.count("the cordon of gpu-a, left by run") == 1
+    again = scene.next_run("prod/chat-b", "-o", "json")
+    assert again.code == 0
+    assert again.err.count("the cordon of gpu-a, left by run") == 1
+    assert len(again.document["warnings"]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_handled", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("number", range(1, 26))
+def test_killed_at_any_request(scene: Scene, number: int, is_handled: bool) -> None:
+    """Whatever was under way: the next run leaves no hold, evicts nothing twice, closes all."""
+    count = 0
+
+    def nth(request: Request) -> bool:
+        nonlocal count
+        count += 1
+        return count == number
+
+    scene.fake.state.settles_at_once = True
+    fake = scene.fake
+
+    def intercept(request: Request) -> Reply | None:
+        if scene.reached.is_set() or not nth(request):
+            return None
+        if is_handled:
+            with suppress(Refused):
+                fake._handle(request)
+        scene.reached.set()
+        return Reply(drop=True, wait_for=scene.go_on)
+
+    fake.intercept = intercept
+    command = [installed_script(), "evict", "prod/chat-a", "prod/chat-b", "--soft-taint"]
+    with subprocess.Popen(
+        [*command, *scene.words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=script_environ(**scene.environ),
+    ) as process:
+        while not scene.reached.wait(0.01) and process.poll() is None:
+            pass
+        process.kill()
+        process.communicate()
+        scene.go_on.set()
+    evicted = list(fake.state.evicted)
+    assert len(set(evicted)) == len(evicted)
+    called = scene.next_run("-l", "app=none")
+    assert called.code == 0, called.err
+    assert scene.node() == {"providerID": "fake://gpu-a"}
+    assert fake.state.evicted == evicted
+    for run in scene.history():
+        assert run["state"] == "ended"
+        assert run["open_steps"] == run["open_holds"] == []
+        done = [step["workload"] for step in run["steps"] if step["changed"]]
+        assert set(done) == set(evicted)
