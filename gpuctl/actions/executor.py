@@ -112,15 +112,14 @@ class _Execution:
             self._remove_holds()
         except Abandoned:
             return self._abandoned(started)
+        code = self._exit_code() if failure is None else ExitCode(failure.exit_code)
+        self._record("run-ended", data={"exit_code": int(code)})
         if failure is not None:
-            self._write("run-ended", data={"exit_code": int(failure.exit_code)})
             raise failure
-        document = self._document(started, self._exit_code())
-        self._write("run-ended", data={"exit_code": document.exit_code})
-        return document
+        return self._document(started, code)
 
     def _failure_of_acting(self) -> GpuctlError | None:
-        """Hold and act; what kept all of it from being done, with the holds still on."""
+        """Hold and act; what kept every step from being begun, with the holds still on."""
         try:
             self._place_holds()
             self._do_steps()
@@ -138,7 +137,6 @@ class _Execution:
                 continue
             began = self.tools.clock.now()
             self.begun = step.id
-            self._write("step-started", step=step.id)
             result = self._one(step)
             done = outcome_step(step, result, started_at=began, ended_at=self.tools.clock.now())
             self._end(done, result.exit_code)
@@ -164,6 +162,7 @@ class _Execution:
         conduct = Conduct(self.head.run_id, step, patience, tools.journal, say, tools.fence)
         done: StepResult | None = None
         try:
+            self._write("step-started", step=step.id)
             result = actuator.preflight(step, conduct)
             if result is None:
                 result = done = actuator.execute(step, conduct)
@@ -199,7 +198,7 @@ class _Execution:
     def _note(self, step: OutcomeStep, code: ExitCode | None) -> None:
         if code is not None:
             self.codes.append(code)
-        self._write("step-ended", step=step.id, data={"outcome": msgspec.to_builtins(step)})
+        self._record("step-ended", step=step.id, data={"outcome": msgspec.to_builtins(step)})
 
     # -- holds -------------------------------------------------------------------------------------
 
@@ -216,7 +215,7 @@ class _Execution:
             self._write("hold-placing", data=data)
             self.placed.append(hold)
             self.tools.holder.place(hold, self.head.run_id)
-            self._write("hold-placed", data=data)
+            self._record("hold-placed", data=data)
             self.tools.say(f"{hold}: on until the end of this run")
 
     def _remove_holds(self) -> None:
@@ -231,7 +230,7 @@ class _Execution:
                     f"the {hold} is still on ({why}); the next acting run will try again"
                 )
             else:
-                self._write("hold-removed", data={"kind": hold.kind, "node": hold.node})
+                self._record("hold-removed", data={"kind": hold.kind, "node": hold.node})
 
     def _holds(self) -> Iterable[HoldOutcome]:
         for hold in self.work.holds:
@@ -303,7 +302,17 @@ class _Execution:
         }
 
     def _write(self, event: Event, *, step: str = "", data: dict[str, Any] | None = None) -> None:
+        """Before something is done: raises GpuctlError, and then it must not be done."""
         self.tools.journal.write(self.head.run_id, event, step=step, data=data or {})
+
+    def _record(self, event: Event, *, step: str = "", data: dict[str, Any] | None = None) -> None:
+        """After something was done: what is missing is looked up by the next run."""
+        try:
+            self._write(event, step=step, data=data)
+        except GpuctlError as exc:
+            text = f"the journal is not complete ({exc.cause or exc.what}); the next run looks"
+            if (warning := f"{text} up what is missing") not in self.warnings:
+                self.warnings.append(warning)
 
 
 def _failed(exc: GpuctlError, done: StepResult | None) -> StepResult:
@@ -323,7 +332,8 @@ def _failed(exc: GpuctlError, done: StepResult | None) -> StepResult:
 def run_exit_code(
     steps: Iterable[OutcomeStep], codes: Iterable[ExitCode], *, dry_run: bool
 ) -> ExitCode:
-    """What a run ends with: PARTIAL when anything was changed and anything did not go well.
+    """What a run ends with: PARTIAL when anything was changed and anything did not go well, unless
+    a bug or a full disk did it.
 
     A dry run ends with OK whatever was refused; only what kept it from finding out counts.
     """
@@ -333,5 +343,5 @@ def run_exit_code(
     if dry_run:
         return strongest(code for code in found if code is not ExitCode.REFUSED)
     if any(step.changed or step.status == "unknown" for step in everything) and (bad or found):
-        return ExitCode.PARTIAL
+        return strongest((ExitCode.PARTIAL, *found))
     return strongest(found)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from gpuctl.actions.interruption import Patience
 from gpuctl.actions.journal import JournalSink
+from gpuctl.errors import GpuctlError
 from gpuctl.exitcodes import ExitCode
 from gpuctl.model.outcome import DetailValue, HoldKind, Landing, OutcomeStep, StepStatus
 from gpuctl.model.plan import Action, DeviceRef
@@ -58,8 +59,9 @@ class Conduct:
     """What an actuator gets while it works on one step.
 
     `sending` has to be called before each write to the world and `answered` after its answer:
-    both return once the journal has it on disk. `sending` raises LockedError when the right to
-    act is gone. `say` tells the person how it goes.
+    both return once the journal has it on disk. `sending` raises GpuctlError when the right to
+    act is gone, or the journal can't be written: then nothing may be done. `say` tells the person
+    how it goes.
     """
 
     run_id: str
@@ -75,8 +77,12 @@ class Conduct:
         self.journal.write(self.run_id, "sending", step=self.step.id, data=data)
 
     def answered(self, **data: Any) -> None:
-        """What the world said to that."""
-        self.journal.write(self.run_id, "answered", step=self.step.id, data=data)
+        """What the world said to that. A journal that fails only now doesn't undo what was done:
+        the next `sending` fails, and a later run looks this step up."""
+        try:
+            self.journal.write(self.run_id, "answered", step=self.step.id, data=data)
+        except GpuctlError as exc:
+            self.say(f"the answer is not in the journal: {exc.cause or exc.what}")
 
 
 class Actuator(Protocol):

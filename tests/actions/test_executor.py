@@ -111,6 +111,31 @@ def test_a_refused_check_changes_nothing(play: Play) -> None:
     assert code(outcome) is ExitCode.REFUSED
 
 
+def test_a_disk_that_fills_up_stops_the_run_and_hides_nothing(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was done is told as done, nothing more is begun, and the hold comes off."""
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    play.actuator.after = lambda: monkeypatch.setattr("os.write", full)
+    outcome = play.run("a", "b", "c")
+    monkeypatch.undo()
+    assert statuses(outcome) == ["done", "failed", "failed"]
+    assert play.actuator.moved == ["a"]
+    assert "No space left" in outcome.steps[1].reason
+    assert code(outcome) is ExitCode.ERROR
+    assert play.holder.on == set()
+    assert len(outcome.warnings) == 1
+    (run,) = play.runs()
+    assert run.steps["s1"].is_in_flight
+    assert recovered(play) == ()
+    ended = play.runs()[0].steps["s1"].outcome
+    assert ended is not None
+    assert ended.status == "done"
+
+
 # -- signals ---------------------------------------------------------------------------------------
 
 
