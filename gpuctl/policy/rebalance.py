@@ -39,7 +39,7 @@ from gpuctl.policy.plan_problem import (
     lowered,
     move_seconds,
 )
-from gpuctl.policy.planning.checker import evaluate
+from gpuctl.policy.planning.checker import evaluate, violations
 from gpuctl.policy.planning.problem import Goal, Move, Solution
 from gpuctl.policy.planning.solve import solve
 
@@ -134,7 +134,9 @@ def _enough(found: Lowered, solution: Solution, target: float) -> tuple[Move, ..
     for count in range(len(solution.moves) + 1):
         reached = evaluate(found.problem, solution.moves[:count])
         relieved = reached.excess <= solution.evaluation.excess + 1e-6
-        if relieved and reached.spread <= max(target, solution.evaluation.spread):
+        enough = relieved and reached.spread <= max(target, solution.evaluation.spread)
+        # A replica may have to leave before another comes: not every beginning can stand alone.
+        if enough and not violations(found.problem, solution.moves[:count]):
             return solution.moves[:count]
     return solution.moves
 
