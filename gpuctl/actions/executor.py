@@ -214,12 +214,14 @@ class _Execution:
             self.tools.fence()
             self._write("hold-placing", data=data)
             self.placed.append(hold)
+            log.info("placing", extra={"run": self.head.run_id, "object": str(hold)})
             self.tools.holder.place(hold, self.head.run_id)
             self._record("hold-placed", data=data)
             self.tools.say(f"{hold}: on until the end of this run")
 
     def _remove_holds(self) -> None:
         for hold in reversed(self.placed):
+            log.info("removing", extra={"run": self.head.run_id, "object": str(hold)})
             try:
                 self.tools.holder.remove(hold)
             except GpuctlError as exc:

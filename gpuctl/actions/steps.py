@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,8 @@ from gpuctl.errors import GpuctlError
 from gpuctl.exitcodes import ExitCode
 from gpuctl.model.outcome import DetailValue, HoldKind, Landing, OutcomeStep, StepStatus
 from gpuctl.model.plan import Action, DeviceRef
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +78,31 @@ class Conduct:
         """About to change the world."""
         self.fence()
         self.journal.write(self.run_id, "sending", step=self.step.id, data=data)
+        log.info("sending", extra=self._subject)
 
     def answered(self, **data: Any) -> None:
         """What the world said to that. A journal that fails only now doesn't undo what was done:
         the next `sending` fails, and a later run looks this step up."""
+        log.info("answered", extra={**self._subject, **_result(data)})
         try:
             self.journal.write(self.run_id, "answered", step=self.step.id, data=data)
         except GpuctlError as exc:
             self.say(f"the answer is not in the journal: {exc.cause or exc.what}")
+
+    @property
+    def _subject(self) -> dict[str, str]:
+        """What every line of the log about a write carries."""
+        step = self.step
+        return {
+            "run": self.run_id,
+            "step": step.id,
+            "action": step.action,
+            "object": step.workload,
+        }
+
+
+def _result(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"result": data["result"]} if "result" in data else {}
 
 
 class Actuator(Protocol):

@@ -255,3 +255,18 @@ def test_the_hold_is_on_the_node_as_kubernetes_calls_it(live: Live) -> None:
     assert [hold["node"] for hold in called.document["holds"]] == ["gpu-a"]
     landed = called.document["steps"][0]["landed"]
     assert (landed["node"], landed["gpu"], landed["cooler"]) == ("gpu-b", 0, True)
+
+
+def test_the_log_names_run_step_and_object_of_every_write(live: Live) -> None:
+    follow_to(live, "gpu-b")
+    called = live("--gpu", HOT, "--soft-taint", "--yes", "-v", "-o", "name")
+    assert called.out == "evict/prod/chat-5d8f7c-a\n"
+    run = live.history()[0]["run_id"]
+    for line in (
+        f'INFO placing run={run} object="soft-taint of gpu-a"',
+        f"INFO sending run={run} step=s1 action=evict object=prod/chat-5d8f7c-a",
+        f"INFO answered run={run} step=s1 action=evict object=prod/chat-5d8f7c-a result=evicted",
+        f'INFO removing run={run} object="soft-taint of gpu-a"',
+    ):
+        assert line in called.err.splitlines()
+    assert "token" not in called.err

@@ -153,22 +153,6 @@ def test_the_widest_evictions_ask_for_the_name_of_the_cluster(tmp_path: Path) ->
     assert "11 evicted" in out
 
 
-def test_history_tells_each_run_and_its_steps(demo: Demo) -> None:
-    assert demo("history").code == 0
-    first = demo("evict", "--gpu", HOT, "--max", "1", "--yes", "-o", "json").document
-    demo("evict", "--gpu", HOT, "--yes")
-    listed = valid("history_list", demo("history", "-o", "json").document)
-    assert [run["exit_code"] for run in listed["items"]] == [4, 0]
-    assert listed["items"][1]["run_id"] == first["run_id"]
-    assert listed["items"][1]["steps"][0]["landed"] == first["steps"][0]["landed"]
-    one = demo("history", first["run_id"])
-    assert "1 evicted" in one.out
-    rows = demo("history", "-o", "csv").out.splitlines()
-    assert len(rows) == 3
-    assert demo("history", "-o", "name").out.splitlines() == [r["run_id"] for r in listed["items"]]
-    assert demo("history", "no-such-run").code == 2
-
-
 def test_another_run_that_acts_is_told_in_one_line(demo: Demo, tmp_path: Path) -> None:
     scope = scope_of(demo.environ, None, "hk-night", make=True)
     holder = Holder(pid=4711, host="admin", run="r", command="rebalance", since=CLOCK.at)
