@@ -39,7 +39,8 @@ class StepEnds:
             return self._goes_on(followed)
         target = self.step.target.node if self.step.target is not None else None
         is_lost = target is None and followed.end == "lost"
-        if followed.end == "locked-out" or found.node is None or is_lost:
+        is_seen = found.node is not None and found.status is not None
+        if followed.end == "locked-out" or not is_seen or is_lost:
             return self._unknown(followed, found)
         if target is None:
             return self._without_target(followed, found)
@@ -76,7 +77,7 @@ class StepEnds:
         )
 
     def _unknown(self, followed: Followed, found: Whereabouts) -> StepResult:
-        why = followed.why or found.problem
+        why = "; ".join(part for part in (followed.why, found.problem) if part)
         return StepResult(
             status="unknown",
             reason=f"what became of it is not known: {why}; the migration may go on: "

@@ -55,8 +55,8 @@ class Fault:
 
     def matches(self, request: Request) -> bool:
         """Whether it is this one's turn."""
-        is_meant = request.method == self.method and re.search(self.path, unquote(request.path))
-        return self.times > 0 and is_meant is not None
+        is_path = re.search(self.path, unquote(request.path)) is not None
+        return self.times > 0 and request.method == self.method and is_path
 
 
 @dataclass
