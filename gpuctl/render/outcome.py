@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from gpuctl.errors import shorten
 from gpuctl.model.outcome import Landing, OutcomeDocument, OutcomeStep
 from gpuctl.model.plan import DeviceRef
 from gpuctl.render.heatmap_frame import cluster_words, time_words
 from gpuctl.render.screen import Screen
 from gpuctl.render.tables import Cell, plain_table
 
+_MANY, _MOST_NAMES = 3, 5
 #: What a person reads for an action and a status; else the status itself.
 _WORDS = {
     ("evict", "done"): "evicted",
@@ -26,11 +28,11 @@ def outcome_lines(doc: OutcomeDocument, screen: Screen) -> list[str]:
     where = screen.name(cluster_words(doc.context, doc.cluster))
     simulated = "  SIMULATED" if doc.simulated else ""
     lines = [f"{mark}{doc.command}  {where}{simulated}  {time_words(doc.started_at)}"]
+    alike = _alike(doc.steps)
     for step in doc.steps:
-        name = screen.name(step.workload)
-        lines.append(f"{mark}  {step.id}  {name}{way_words(step, screen)}: {status_words(step)}")
-        if step.reason != step.status and step.reason != status_words(step):
-            lines.append(f"{mark}      {screen.name(step.reason)}")
+        if step not in alike:
+            lines += [f"{mark}  {text}" for text in step_lines(step, screen)]
+    lines += [f"{mark}  {text}" for text in _refusals(alike, screen)]
     lines += [f"  {text}" for text in _hold_lines(doc)]
     lines.append(f"{mark}{summary_words(doc)}")
     return lines
@@ -44,6 +46,33 @@ def way_words(step: OutcomeStep, screen: Screen) -> str:
         for preposition, place in ends
         if place is not None
     )
+
+
+def step_lines(step: OutcomeStep, screen: Screen) -> list[str]:
+    """One step: what, from where, how it ended, and why where that says more."""
+    name, way = screen.name(step.workload), way_words(step, screen)
+    lines = [f"{step.id}  {name}{way}: {status_words(step)}"]
+    if step.reason not in (step.status, status_words(step)):
+        lines.append(f"    {screen.name(step.reason)}")
+    return lines
+
+
+def _alike(steps: Sequence[OutcomeStep]) -> list[OutcomeStep]:
+    """Steps that a rule refused before anything was tried, where many share one reason."""
+    ruled_out = [step for step in steps if step.status == "refused" and step.started_at is None]
+    counts = Counter(step.reason for step in ruled_out)
+    return [step for step in ruled_out if counts[step.reason] >= _MANY]
+
+
+def _refusals(steps: Sequence[OutcomeStep], screen: Screen) -> Iterator[str]:
+    """Who was ruled out, once for each reason; names beyond a few are in the document."""
+    grouped: dict[str, list[str]] = {}
+    for step in steps:
+        grouped.setdefault(step.reason, []).append(step.workload)
+    for reason, names in grouped.items():
+        count = f"{len(names)} " if len(names) > 1 else ""
+        yield f"{count}refused: {screen.name(shorten(names, _MOST_NAMES))}"
+        yield f"    {screen.name(reason)}"
 
 
 def status_words(step: OutcomeStep) -> str:
@@ -129,5 +158,4 @@ def plan_text(steps: Sequence[OutcomeStep], refused: Sequence[OutcomeStep], scre
         for step in steps
     ]
     text = plain_table(headers, rows, ascii_only=not screen.utf8) if rows else ""
-    lines = [f"stays: {screen.name(one.workload)}: {screen.name(one.reason)}\n" for one in refused]
-    return text + "".join(lines)
+    return text + "".join(f"{line}\n" for line in _refusals(refused, screen))

@@ -6,7 +6,7 @@ from collections import Counter
 
 from gpuctl.model.outcome import HistoryListDocument, HistoryRun
 from gpuctl.render.heatmap_frame import time_words
-from gpuctl.render.outcome import status_words, way_words
+from gpuctl.render.outcome import status_words, step_lines
 from gpuctl.render.screen import Screen
 from gpuctl.render.tables import Cell
 
@@ -55,10 +55,7 @@ def run_lines(run: HistoryRun, screen: Screen) -> list[str]:
         f"  from {time_words(run.started_at)}, {until}",
     ]
     for step in run.steps:
-        way = way_words(step, screen)
-        lines.append(f"  {step.id}  {screen.name(step.workload)}{way}: {status_words(step)}")
-        if step.reason not in (step.status, status_words(step)):
-            lines.append(f"      {screen.name(step.reason)}")
+        lines += [f"  {text}" for text in step_lines(step, screen)]
     lines += [
         f"  {hold.kind} of {screen.name(hold.node)}: {'undone' if hold.removed else 'STILL ON'}"
         for hold in run.holds

@@ -217,3 +217,13 @@ def test_a_reader_that_goes_away_does_not_change_how_it_ended(tmp_path: Path) ->
         )
     assert (done.returncode, done.stderr) == (4, b"")
     assert Demo(tmp_path).hot() == 0
+
+
+def test_refusals_of_one_kind_are_grouped(tmp_path: Path) -> None:
+    words = ("--demo-scenario", "mig-mixed", "evict", "-l", "!nothing", "--yes")
+    called = call(*words, environ={"XDG_STATE_HOME": str(tmp_path)})
+    assert called.code == 5
+    lines = called.out.splitlines()
+    assert sum("--force-unmanaged" in line for line in lines) == 1
+    assert any("3 refused: dev/nb-1, dev/nb-2, dev/nb-3" in line for line in lines)
+    assert lines[-1] == "19 refused"
