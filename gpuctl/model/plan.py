@@ -49,9 +49,7 @@ class Expected(Struct, frozen=True, kw_only=True):
     error_points: float
 
 
-class PlannedMove(
-    Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}
-):
+class PlannedMove(Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """One step. `from` and `to` are devices; where an evicted pod really lands is the scheduler's
     and the device plugin's choice, so `to.gpu` is a forecast and `to.node` what is steered.
 
