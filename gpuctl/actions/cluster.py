@@ -14,6 +14,7 @@ from gpuctl.actions.lock import Holder as LockHolder
 from gpuctl.actions.selection import Candidate, PodFacts, Selected, way_out
 from gpuctl.actions.steps import Actuator, Holder, Step, StepResult, outcome_step, unfenced
 from gpuctl.clients.kubernetes.problems import ForbiddenError, NotFoundError
+from gpuctl.clients.kubernetes.reading import NODES
 from gpuctl.clock import Clock
 from gpuctl.exitcodes import ExitCode
 from gpuctl.inventory.kubernetes import ClusterInventory
@@ -55,6 +56,9 @@ class EvictionCluster(Protocol):
 
     def holder(self) -> Holder:
         """What keeps the scheduler away from nodes."""
+
+    def hold_problem(self) -> str:
+        """Why a node could not be held, asked without doing it; "" when it could."""
 
     def exclusively(
         self, who: LockHolder, patience: LockPatience
@@ -116,6 +120,12 @@ class LiveCluster:
     def holder(self) -> Holder:
         return KubernetesHolder(self.client)
 
+    def hold_problem(self) -> str:
+        answer = self.client.may("patch", NODES)
+        if answer.allowed:
+            return ""
+        return f"no right to patch nodes, so none can be held; add to its role: {answer.rule}"
+
     @contextmanager
     def exclusively(self, who: LockHolder, patience: LockPatience) -> Iterator[Callable[[], None]]:
         with ExitStack() as stack:
@@ -170,6 +180,9 @@ class DemoCluster:
 
     def holder(self) -> Holder:
         return NoHolder()
+
+    def hold_problem(self) -> str:
+        return ""
 
     def exclusively(
         self, who: LockHolder, patience: LockPatience

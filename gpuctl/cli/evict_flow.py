@@ -59,7 +59,9 @@ def _rehearse(plan: EvictPlan, stage: Stage, runtime: Runtime, work: Work) -> Ou
     actuator = Rehearsal(stage.cluster.evictor(plan.evictor), "would be evicted")
     with _interruptible(plan, runtime) as interruption:
         tools = _tools(runtime, actuator, NoHolder(), NoJournal(), interruption)
-        return carry_out(_head(plan, stage), work, tools)
+        outcome = carry_out(_head(plan, stage), work, tools)
+    problem = stage.cluster.hold_problem() if plan.holds and work.steps else ""
+    return structs.replace(outcome, warnings=(*outcome.warnings, problem)) if problem else outcome
 
 
 def _interruptible(plan: EvictPlan, runtime: Runtime) -> AbstractContextManager[Interruption]:

@@ -117,7 +117,8 @@ def test_a_dry_run_sends_no_write_and_leaves_no_journal(live: Live) -> None:
     assert live.evicted == []
     assert {request.method for request in live.fake.requests} == {"GET", "POST"}
     posts = [request for request in live.fake.requests if request.method == "POST"]
-    assert [request.param("dryRun") for request in posts] == ["All"]
+    reviews = [request for request in posts if "selfsubjectaccessreviews" in request.path]
+    assert [r.param("dryRun") for r in posts if r not in reviews] == ["All"]
     assert not (live.folder / "state").exists()
 
 
@@ -270,3 +271,21 @@ def test_the_log_names_run_step_and_object_of_every_write(live: Live) -> None:
     ):
         assert line in called.err.splitlines()
     assert "token" not in called.err
+
+
+@pytest.mark.parametrize("verbs", [("get", "list", "create"), ("get", "list", "create", "patch")])
+def test_a_dry_run_says_whether_the_node_could_be_held(live: Live, verbs: tuple[str, ...]) -> None:
+    live.fake.rights["oncall"] = (Right(verbs, ("*",), "*"),)
+    called = live("--gpu", HOT, "--cordon", "--dry-run", "-o", "json")
+    assert called.code == 0, called.err
+    assert bool(called.document["warnings"]) == ("patch" not in verbs)
+    assert ("resources: [nodes], verbs: [patch]" in called.err) == ("patch" not in verbs)
+
+
+def test_a_hold_without_the_right_to_it_evicts_nothing(live: Live) -> None:
+    live.fake.rights["oncall"] = (Right(("get", "list", "create"), ("*",), "*"),)
+    called = live("--gpu", HOT, "--cordon", "--yes")
+    assert called.code == 7
+    assert "resources: [nodes], verbs: [patch]" in called.err
+    assert live.evicted == []
+    assert [run["state"] for run in live.history()] == ["ended"]
