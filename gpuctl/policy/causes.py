@@ -116,16 +116,20 @@ class _Judged:
 
 
 def hot_spots(
-    snapshot: Snapshot, policy: Policy, devices: Sequence[DeviceLoad] | None = None
+    snapshot: Snapshot,
+    policy: Policy,
+    devices: Sequence[DeviceLoad] | None = None,
+    workloads: Mapping[str, Workload] | None = None,
 ) -> tuple[HotSpot, ...]:
     """Every hot spot with its cause, the highest load first, then by address.
 
-    A card with MIG instances is judged by its instances. `devices` are the snapshot's
-    `device_loads` where the caller has them.
+    A card with MIG instances is judged by its instances. `devices` and
+    `workloads` are the snapshot's `device_loads` and `attributed` where the caller has them.
     """
     loads = device_loads(snapshot) if devices is None else devices
     judged = _judged(loads, policy)
-    workloads = {one.id: one for one in attributed(snapshot, policy, loads)}
+    if workloads is None:
+        workloads = {one.id: one for one in attributed(snapshot, policy, loads)}
     idle: dict[_Kind, list[DeviceLoad]] = {}
     for one in judged:
         if one.heat.idle:

@@ -31,7 +31,7 @@ from gpuctl.model.policy import Policy
 from gpuctl.model.snapshot import Snapshot
 from gpuctl.policy.attribution import DeviceLoad, attributed, device_loads
 from gpuctl.policy.balance import balance_ratio, mean, spread
-from gpuctl.policy.causes import Cause, hot_spots, trigger
+from gpuctl.policy.causes import Cause, HotSpot, hot_spots, trigger
 from gpuctl.policy.latency import request_latency
 from gpuctl.policy.plan_problem import (
     Lowered,
@@ -79,7 +79,7 @@ def plan_rebalance(snapshot: Snapshot, policy: Policy, options: PlanOptions) -> 
         after=states.after(moves),
         frontier=_frontier(moves, found, states),
         certificate=_certificate(options.goal, solution),
-        findings=_findings(snapshot, policy, devices),
+        findings=_findings(snapshot, hot_spots(snapshot, policy, devices, workloads)),
         warnings=(*snapshot.warnings, *_warnings(moves, found, policy, options, states)),
     )
     return replace(plan, digest=plan_digest(plan))
@@ -322,12 +322,10 @@ def _p95_ms(hottest: str, moves: Sequence[Move], found: Lowered) -> float | None
     return round(weighed, 1)
 
 
-def _findings(
-    snapshot: Snapshot, policy: Policy, devices: Sequence[DeviceLoad]
-) -> tuple[Finding, ...]:
+def _findings(snapshot: Snapshot, spots: Sequence[HotSpot]) -> tuple[Finding, ...]:
     findings = [
         Finding(kind=str(spot.cause), subject=spot.address, text=spot.reason, advice=spot.advice)
-        for spot in hot_spots(snapshot, policy, devices)
+        for spot in spots
         if spot.cause is not Cause.SHARED
     ]
     for gpu in snapshot.gpus:
