@@ -79,7 +79,17 @@ class Migrator:
         vmid, node, target = int(step.facts["vmid"]), step.source.node, step.target.node
         if conduct.patience.interruption.is_requested:
             return StepResult(status="skipped", reason="a signal came before it was asked for")
-        known = self.client.migration_tasks(node, vmid)
+        rows = [row for row in self.client.tasks(node, vmid=vmid) if row.type in MIGRATIONS]
+        running = next((row.upid for row in rows if row.is_running), None)
+        if running is not None:  # its lock may not be there yet
+            how = f"{self.options.follow_command} '{running}' follows it"
+            return StepResult(
+                status="refused",
+                reason=f"it is being migrated already; {how}",
+                detail={"rule": "lock", "upid": running},
+                exit_code=ExitCode.REFUSED,
+            )
+        known = frozenset(row.upid for row in rows)
         conduct.sending(vmid=vmid, to=target)
         try:
             upid = self.client.start_migration(node, vmid, target, self.options.wanted)
