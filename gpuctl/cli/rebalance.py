@@ -96,9 +96,9 @@ def rebalance(
 ) -> ExitCode:
     """Plan how to relieve hot GPUs, or even out the cluster, with the fewest and cheapest moves.
 
-    Evicts pods and live-migrates VMs: today only on paper, so --dry-run has to be given. The plan
-    names each move with its reason, its expected effect and its cost, where further moves stop
-    paying, what no plan could do better, and what no move mends.
+    A plan on paper: --dry-run has to be given, and gpuctl evict and gpuctl migrate make its moves
+    one by one. It names each move with its reason, its expected effect and its cost, where further
+    moves stop paying, what no plan could do better, and what no move mends.
 
     Examples:
       gpuctl rebalance --dry-run
@@ -114,8 +114,8 @@ def rebalance(
     if not dry_run:
         raise RefusedError(
             "gpuctl can't carry out a plan yet",
-            cause="moving pods and VMs is still being built",
-            hint="plan with --dry-run, then move by hand",
+            cause="that is still being built",
+            hint="plan with --dry-run, then make the moves with gpuctl evict and gpuctl migrate",
         )
     if target is not None and goal != "balance":
         raise UsageError("--target only goes with --goal balance", hint="add --goal balance")
