@@ -149,12 +149,12 @@ def migrate(
     Examples:
       gpuctl migrate 104 --to pve-2 --dry-run
       gpuctl migrate train-a --to auto --yes
-      gpuctl migrate --follow UPID:pve-1:0000A1B2:00C3D4E5:67C2B1A0:qmigrate:104:u@pve!t:
+      gpuctl migrate --follow 'UPID:pve-1:0000A1B2:...:qmigrate:104:me@pve!t:'
 
     Exit codes:
       0  it runs on the target, or was there already; also any dry run
       3  with --dry-run --exit-code: it would be migrated
-      4  it failed and left something behind, such as a lock; or its end is not known
+      4  it failed and left something behind (a lock); or its end is not known
       5  a check speaks against it, or no --yes where nobody can be asked
       7  the API is out of reach, or the migration failed and the VM is as it was
       8  another acting run holds the lock
