@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuctl.errors import RefusedError, shorten
 from gpuctl.model.policy import Policy
-from gpuctl.model.score import Request
+from gpuctl.model.score import Request, Scored
 from gpuctl.model.snapshot import Snapshot
 from gpuctl.policy.attribution import attributed
 from gpuctl.policy.classes import workload_class
@@ -45,18 +45,24 @@ def by_score(
             cause=shorten(refused, 5) or "no node that the VM could run on has GPU metrics",
             hint="see gpuctl score, or name the target: --to NODE",
         )
-    count = "the only node" if len(fresh) == 1 else f"the best of {len(fresh)} nodes"
     places = [nodes[item.node] for item in fresh]
     return tuple(
-        Candidate(
-            place,
-            f"{place} scores {item.score:.1f}, "
-            + (count if n == 0 else f"number {n + 1} of {len(fresh)} nodes")
-            + f" that {offer} ({report.strategy}"
-            + (f", {item.reason})" if item.reason else ")"),
-        )
+        Candidate(place, _why(place, item, n, len(fresh), offer, report.strategy))
         for n, (place, item) in enumerate(zip(places, fresh, strict=True))
     )
+
+
+def _why(place: str, item: Scored, rank: int, count: int, offer: str, strategy: str) -> str:
+    """`gpu-b scores 66.4 (least-loaded, its GPUs at 12 % on average), the best of 3 that ...`."""
+    load = item.utilization_mean_pct
+    basis = [strategy]
+    basis += [] if load is None else [f"its GPUs at {load:.0f} % on average"]
+    basis += [item.reason] if item.reason else []
+    if count == 1:
+        place_among = "the only node"
+    else:
+        place_among = f"{'the best' if rank == 0 else f'number {rank + 1}'} of {count} nodes"
+    return f"{place} scores {item.score:.1f} ({', '.join(basis)}), {place_among} that {offer}"
 
 
 def by_memory(free_mib: Mapping[str, float | None]) -> tuple[Candidate, ...]:

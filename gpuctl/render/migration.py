@@ -70,7 +70,7 @@ def _memory_words(reading: LogReading) -> str:
     if reading.dirty_rounds:
         words += f" ({reading.dirty_rounds} dirty rounds)"
     if reading.downtime_raises:
-        words += f", a longer pause allowed {reading.downtime_raises} times"
+        words += f", pause limit raised {reading.downtime_raises}x"
     left = reading.seconds_left
     if left is not None:
         words += f", about {format_duration(max(1, round(left)))} left"

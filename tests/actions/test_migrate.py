@@ -324,6 +324,23 @@ def test_on_request_the_first_signal_stops_the_task(night: Night) -> None:
     assert night.fake.cluster.vms[104].node == ONE
 
 
+def test_once_the_memory_is_over_it_is_too_late_to_stop_it(night: Night) -> None:
+    night.cancels, night.steps = True, 1
+
+    def interrupt_late(number: int) -> None:
+        lines = night.fake.only_task().lines
+        is_over = any("migration status: completed" in line for line in lines)
+        if is_over and not night.interruption.is_requested:
+            night.interruption.request("SIGINT")
+
+    night.on_pause = interrupt_late
+    outcome = night.migrate("104", TWO)
+    assert (outcome.exit_code, only(outcome).status) == (130, "done")
+    assert night.interruption.is_requested
+    assert night.fake.sent("DELETE") == []
+    assert any("too late to stop it" in line for line in night.said)
+
+
 def test_the_second_signal_ends_it_at_once_and_says_what_is_left(night: Night) -> None:
     def twice() -> None:
         night.interruption.request("SIGINT")
@@ -365,6 +382,18 @@ def test_a_request_that_the_ha_stack_ignores_is_not_done(night: Night) -> None:
     assert (outcome.exit_code, only(outcome).status) == (4, "unknown")
     assert "has begun nothing for 2m" in only(outcome).reason
     assert night.fake.cluster.vms[108].node == TWO
+
+
+def test_a_request_in_the_queue_can_be_left_and_followed(night: Night, tmp_path: Path) -> None:
+    night.on_pause = once(1, interrupt(night))
+    outcome = night.migrate("108", THREE)
+    upid = str(only(outcome).detail["upid"])
+    assert (outcome.exit_code, only(outcome).status) == (130, "interrupted")
+    assert ":hamigrate:108:" in upid
+    later = Night(night.fake, night.client, tmp_path / "..")
+    later.on_pause = lambda number: night.fake.ha_round() and None
+    followed = later.follow(upid, target=THREE)
+    assert (followed.exit_code, only(followed).status) == (0, "done")
 
 
 # -- the process dies ----------------------------------------------------------------------------

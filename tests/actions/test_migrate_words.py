@@ -31,7 +31,7 @@ def test_progress_counts_dirty_rounds_and_longer_pauses() -> None:
     raised = "auto-increased downtime to continue migration: 400 ms"
     told = words(ACTIVE.format(60.0) + DIRTY, raised, ACTIVE.format(62.0) + DIRTY)
     assert "dirtied at 0.6 GiB/s (2 dirty rounds)" in told
-    assert "a longer pause allowed 1 times" in told
+    assert "pause limit raised 1x" in told
 
 
 def test_progress_never_says_more_than_all() -> None:
