@@ -1,4 +1,4 @@
-"""The `heatmap` document: what `gpuctl heatmap -o json` prints and every other view is drawn from."""
+"""The `heatmap` document: what `gpuctl heatmap -o json` prints and every view is drawn from."""
 
 from __future__ import annotations
 

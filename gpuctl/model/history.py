@@ -24,7 +24,7 @@ class HistorySeries(Struct, frozen=True, kw_only=True):
 
 
 class HistoryDocument(Struct, frozen=True, kw_only=True):
-    """`kind: heatmap_history`. `times` are the steps, oldest first; each series has one value a step."""
+    """`kind: heatmap_history`. `times` are the steps, oldest first; a series has one value each."""
 
     schema: Literal["gpuctl/v1"] = "gpuctl/v1"
     kind: Literal["heatmap_history"] = "heatmap_history"
