@@ -241,6 +241,9 @@ class Migrator:
             found = whereabouts(self.client, int(step.facts["vmid"]))
             if step.target is not None and found.node == step.target.node:
                 return ends.of(self._ending(step, Followed("ended", _QUEUED), conduct))
+            if found.lock == "migrate":
+                # It moves, by a task that this token may not see: that can take its time.
+                ends_at = self.clock.monotonic() + _HA_BEGINS_WITHIN_SECONDS
             if self.clock.monotonic() >= ends_at:
                 return ends.never_begun(found, _HA_BEGINS_WITHIN_SECONDS)
             if not conduct.patience.wait_idle(_HA_LOOK_SECONDS):

@@ -39,6 +39,7 @@ class StepEnds:
             return self._goes_on(followed)
         target = self.step.target.node if self.step.target is not None else None
         is_lost = target is None and followed.end == "lost"
+        is_lost = is_lost or (followed.end == "lost" and found.lock == "migrate")
         is_seen = found.node is not None and found.status is not None
         if followed.end == "locked-out" or not is_seen or is_lost:
             return self._unknown(followed, found)

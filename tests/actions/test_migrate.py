@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gpuctl.actions.journal import read_journal
 from gpuctl.clients.proxmox import MigrateOptions
 from gpuctl.model.migration import Wish
 from tests.actions.migrating import FOLLOW, ONE, THREE, TWO, Night, only
-from tests.actions.playing import Killed
+from tests.actions.playing import NOON, Killed
 from tests.clients.proxmox_clients import OpenCluster, clusters
 from tests.fakes.certificates import CertificateAuthority
 from tests.fakes.http_server import Reply, Request, ServerTls
@@ -382,6 +383,19 @@ def test_a_request_that_the_ha_stack_ignores_is_not_done(night: Night) -> None:
     assert (outcome.exit_code, only(outcome).status) == (4, "unknown")
     assert "has begun nothing for 2m" in only(outcome).reason
     assert night.fake.cluster.vms[108].node == TWO
+
+
+def test_a_task_of_the_ha_stack_that_the_token_may_not_see_is_waited_out(night: Night) -> None:
+    none = Reply(200, b'{"data":[]}', content_type="application/json")
+    hidden = AfterPost("GET", r"/tasks$", none, times=10_000)
+    hidden.fake = night.fake
+    night.fake.faults.append(hidden)
+    night.fake.cluster.vms[108].memory_mib = 128 * 1024
+    night.steps = 1
+    night.on_pause = lambda number: night.fake.ha_round() and None
+    outcome = night.migrate("108", THREE)
+    assert (outcome.exit_code, only(outcome).status) == (0, "done")
+    assert night.clock.now() - NOON > timedelta(minutes=3)
 
 
 def test_a_request_in_the_queue_can_be_left_and_followed(night: Night, tmp_path: Path) -> None:
