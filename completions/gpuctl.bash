@@ -17,7 +17,7 @@ _gpuctl_command() {
             arguments=$'?'
             ;;
         'migrate')
-            options='--to --target-storage --online --offline --dry-run --wait --no-wait --with-local-disks --bwlimit --migration-network --migration-type --cancel-on-interrupt --wait-lock --exit-code --follow --drained --force-pinned -h --help'
+            options='--to --target-storage --online --offline --dry-run --wait --no-wait --with-local-disks --bwlimit --migration-network --migration-type --cancel-on-interrupt --wait-lock --interrupt-grace --exit-code --follow --drained --force-pinned -h --help'
             arguments=$'?'
             ;;
         'rebalance')
@@ -107,6 +107,7 @@ _gpuctl_value() {
         'migrate --migration-network') value='?' ;;
         'migrate --migration-type') value='secure insecure' ;;
         'migrate --wait-lock') value='?' ;;
+        'migrate --interrupt-grace') value='?' ;;
         'migrate --follow') value='?' ;;
         'rebalance --goal') value='relief balance' ;;
         'rebalance --target') value='?' ;;

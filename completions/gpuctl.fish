@@ -121,6 +121,7 @@ complete -c gpuctl -n '__gpuctl_at migrate' -l migration-network -x -d 'for root
 complete -c gpuctl -n '__gpuctl_at migrate' -l migration-type -x -a 'secure insecure' -d 'for root alone: refused for every API token'
 complete -c gpuctl -n '__gpuctl_at migrate' -l cancel-on-interrupt -d '^C or SIGTERM stops the migration instead of leaving it running'
 complete -c gpuctl -n '__gpuctl_at migrate' -l wait-lock -x -d 'wait so long for another acting run to end [default: not at all]'
+complete -c gpuctl -n '__gpuctl_at migrate' -l interrupt-grace -x -d 'with --cancel-on-interrupt: for the migration to stop [default: 60s]'
 complete -c gpuctl -n '__gpuctl_at migrate' -l exit-code -d 'with --dry-run: end with 3 when it would be migrated'
 complete -c gpuctl -n '__gpuctl_at migrate' -l follow -x -d 'follow a migration that was begun before, from any shell'
 complete -c gpuctl -n '__gpuctl_at migrate' -l drained -d 'a Kubernetes node: its pods are gone'

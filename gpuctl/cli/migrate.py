@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuctl.cli.migrate_stage import MigratePlan
 
 _WHERE, _HOW, _RULES = "Where to", "How", "Overrides, one for each rule"
+_GRACE_AFTER_SIGNAL = timedelta(seconds=60)
 
 
 def migrate(
@@ -108,6 +109,15 @@ def migrate(
             rich_help_panel=_HOW,
         ),
     ] = None,
+    interrupt_grace: Annotated[
+        str | None,
+        typer.Option(
+            "--interrupt-grace",
+            metavar="DUR",
+            help="with --cancel-on-interrupt: for the migration to stop [default: 60s]",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
     exit_code: Annotated[
         bool,
         typer.Option(
@@ -194,6 +204,8 @@ def migrate(
         wait=wait,
         cancels=cancel_on_interrupt,
         lock_patience=duration_option("--wait-lock", wait_lock) or timedelta(),
+        interrupt_grace=duration_option("--interrupt-grace", interrupt_grace)
+        or _GRACE_AFTER_SIGNAL,
     )
     if follow is not None:
         if vm is not None or to is not None or dry_run or not wait:

@@ -34,7 +34,6 @@ from gpuctl.model.outcome import OutcomeDocument
 from gpuctl.model.plan import DeviceRef
 from gpuctl.model.snapshot import Snapshot
 
-_INTERRUPT_GRACE_SECONDS = 60.0
 _MOST_CANDIDATES = 5
 _TO_NODE = re.compile(r"to node '?([A-Za-z0-9-]+)'?")
 _HEAD_LINES = 10
@@ -69,7 +68,7 @@ def run_migrate(
             clock=runtime.clock,
             say=runtime.output.info,
         )
-        with _interruptible(plan.cancels, runtime) as interruption:
+        with _interruptible(plan, runtime) as interruption:
             tools = replace(_tools(runtime, actuator, journal, interruption), fence=fence)
             work = Work(steps=(step,), keep_going=False, verify=plan.wait)
             outcome = carry_out(_head(stage, run_id, dry_run=False), work, tools)
@@ -86,7 +85,7 @@ def _without_write(
     verdict: StepResult | None,
 ) -> OutcomeDocument:
     """A dry run, or a move that is refused or needless: no journal, no lock."""
-    with _interruptible(plan.cancels, runtime) as interruption:
+    with _interruptible(plan, runtime) as interruption:
         tools = _tools(runtime, Judged(verdict), NoJournal(), interruption)
         work = Work(steps=(step,), keep_going=False, verify=False)
         tools = replace(tools, say=lambda _: None)  # the outcome says it
@@ -203,15 +202,16 @@ def _lock(
 
 
 @contextmanager
-def _interruptible(cancels: bool, runtime: Runtime) -> Iterator[Interruption]:
+def _interruptible(plan: MigratePlan, runtime: Runtime) -> Iterator[Interruption]:
     """Signals, with words that fit: a migration is left alone, or stopped, never waited for."""
 
     def heard(text: str) -> None:
         name = text.partition(":")[0]
-        what = "the migration is stopped" if cancels else "the migration is left running"
+        what = "the migration is stopped" if plan.cancels else "the migration is left running"
         runtime.output.info(f"{name}: {what}; once more to end at once")
 
-    with interruptible(runtime.clock, _INTERRUPT_GRACE_SECONDS, heard) as interruption:
+    grace = plan.interrupt_grace.total_seconds()
+    with interruptible(runtime.clock, grace, heard) as interruption:
         yield interruption
 
 
@@ -257,7 +257,7 @@ def run_follow(
     assert isinstance(live, LiveMigrations)  # noqa: S101 - the demo was refused before
     known = None if journal_path is None else _from_journal(upid, journal_path)
     run_id, step = known or (new_run_id(runtime.clock.now()), _foreign_step(upid, live))
-    with _interruptible(plan.cancels, runtime) as interruption:
+    with _interruptible(plan, runtime) as interruption:
         actuator = Following(live.follower(), upid)
         tools = _tools(runtime, actuator, NoJournal(), interruption)
         work = Work(steps=(step,), keep_going=False, verify=False)

@@ -57,6 +57,7 @@ class MigratePlan:
     wait: bool
     cancels: bool
     lock_patience: timedelta
+    interrupt_grace: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,7 @@ def _open_live(
         )
         beside: tuple[ClusterInventory, ...] = ()
         exclusively: Exclusively = _alone
-        if context.kubernetes is not None:
+        if context.kubernetes is not None and asked:  # to follow a task needs no Kubernetes
             kubernetes = stack.enter_context(_kubernetes(runtime, context.kubernetes))
             beside = _beside(runtime, kubernetes)
             if beside:

@@ -307,6 +307,8 @@ def test_a_kubernetes_that_can_not_be_asked_is_no_all_clear(live: Live) -> None:
         assert called.code == 5
         assert "Kubernetes node can't be told" in called.err
         assert live.writes == []
+        gone = f"UPID:{ONE}:00000001:00000001:00000001:qmigrate:104:root@pam:"
+        assert "Kubernetes" not in live("--follow", gone).err
 
 
 # -- the best target -----------------------------------------------------------------------------
