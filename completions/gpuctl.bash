@@ -6,7 +6,7 @@ _gpuctl_command() {
     commands='' options='' arguments=''
     case $1 in
         '')
-            commands='heatmap evict migrate rebalance score history snapshot config demo version completion'
+            commands='heatmap evict migrate rebalance score history snapshot export config demo version completion'
             options='-h --help --version'
             ;;
         'heatmap')
@@ -32,6 +32,16 @@ _gpuctl_command() {
             ;;
         'snapshot')
             options='--exporter --sample-for --max-age -h --help'
+            ;;
+        'export')
+            commands='rbac pve-role'
+            options='-h --help'
+            ;;
+        'export rbac')
+            options='--for --namespace --service-account -h --help'
+            ;;
+        'export pve-role')
+            options='--for --user --token --role -h --help'
             ;;
         'config')
             commands='init view use-context check contexts'
@@ -134,6 +144,13 @@ _gpuctl_value() {
         'snapshot --exporter') value='?' ;;
         'snapshot --sample-for') value='?' ;;
         'snapshot --max-age') value='?' ;;
+        'export rbac --for') value='views evict all' ;;
+        'export rbac --namespace') value='?' ;;
+        'export rbac --service-account') value='?' ;;
+        'export pve-role --for') value='views migrate' ;;
+        'export pve-role --user') value='?' ;;
+        'export pve-role --token') value='?' ;;
+        'export pve-role --role') value='?' ;;
         'config init --path') value='+files' ;;
         *)
             case $2 in

@@ -1,7 +1,7 @@
 # fish completion for gpuctl; generated, see `gpuctl completion --help`
 
 # Options that take a value, for which the next word is not a command.
-set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --gpu -l --selector -n --namespace --class --max --grace-period --ready-within --wait-lock --interrupt-grace --kubeconfig --kube-context --to --target-storage --bwlimit --migration-network --migration-type --follow --goal --target --max-moves --only --max-missing --out --gpus --memory --mig --pod --strategy --last --path
+set -g __gpuctl_valued --config --context --prometheus-url --demo-scenario --snapshot --timeout --request-timeout -o --output --color --width --metric --sort --wide --node --gpu-model --where --since --step --explain --export --exporter --sample-for --max-age --gpu -l --selector -n --namespace --class --max --grace-period --ready-within --wait-lock --interrupt-grace --kubeconfig --kube-context --to --target-storage --bwlimit --migration-network --migration-type --follow --goal --target --max-moves --only --max-missing --out --gpus --memory --mig --pod --strategy --last --for --service-account --user --token --role --path
 
 # Whether the line so far is exactly the command path in the arguments; more words are arguments.
 function __gpuctl_at
@@ -15,7 +15,7 @@ function __gpuctl_at
             set pending yes
         else if not string match -q -- '-*' $word
             set -l longer $path $word
-            contains -- "$longer" 'heatmap' 'evict' 'migrate' 'rebalance' 'score' 'history' 'snapshot' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'demo' 'demo reset' 'version' 'completion'; or break
+            contains -- "$longer" 'heatmap' 'evict' 'migrate' 'rebalance' 'score' 'history' 'snapshot' 'export' 'export rbac' 'export pve-role' 'config' 'config init' 'config view' 'config use-context' 'config check' 'config contexts' 'demo' 'demo reset' 'version' 'completion'; or break
             set path $longer
         end
     end
@@ -57,6 +57,7 @@ complete -c gpuctl -n '__gpuctl_at' -a rebalance -d 'plan the moves that relieve
 complete -c gpuctl -n '__gpuctl_at' -a score -d 'rank nodes for a new workload'
 complete -c gpuctl -n '__gpuctl_at' -a history -d 'show what acting runs have done'
 complete -c gpuctl -n '__gpuctl_at' -a snapshot -d 'save the cluster\'s state as a file'
+complete -c gpuctl -n '__gpuctl_at' -a export -d 'print manifests and commands to set clusters up'
 complete -c gpuctl -n '__gpuctl_at' -a config -d 'write, show and check the configuration'
 complete -c gpuctl -n '__gpuctl_at' -a demo -d 'put the simulated cluster back to its beginning'
 complete -c gpuctl -n '__gpuctl_at' -a version -d 'show the version of gpuctl'
@@ -165,6 +166,21 @@ complete -c gpuctl -n '__gpuctl_at snapshot' -l exporter -x -d 'scrape this dcgm
 complete -c gpuctl -n '__gpuctl_at snapshot' -l sample-for -x -d 'with --exporter: scrape for so long, so that hot and idle can be judged'
 complete -c gpuctl -n '__gpuctl_at snapshot' -l max-age -x -d 'samples older than this are stale [default: the policy\'s metrics_max_age, 1m]'
 complete -c gpuctl -n '__gpuctl_at snapshot' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at export' -a rbac -d 'Print the Kubernetes rights that gpuctl needs, as manifests'
+complete -c gpuctl -n '__gpuctl_at export' -a pve-role -d 'Print the commands that make a Proxmox VE token for gpuctl'
+complete -c gpuctl -n '__gpuctl_at export' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at export rbac' -l for -x -a 'views evict all' -d 'what the account has to be able to do'
+complete -c gpuctl -n '__gpuctl_at export rbac' -l namespace -x -d 'where account and Lease live'
+complete -c gpuctl -n '__gpuctl_at export rbac' -l service-account -x -d 'who gets the rights'
+complete -c gpuctl -n '__gpuctl_at export rbac' -s h -l help -d 'show this text'
+
+complete -c gpuctl -n '__gpuctl_at export pve-role' -l for -x -a 'views migrate' -d 'what the token has to be able to do'
+complete -c gpuctl -n '__gpuctl_at export pve-role' -l user -x -d 'the user that is made'
+complete -c gpuctl -n '__gpuctl_at export pve-role' -l token -x -d 'its token'
+complete -c gpuctl -n '__gpuctl_at export pve-role' -l role -x -d 'the role that both get'
+complete -c gpuctl -n '__gpuctl_at export pve-role' -s h -l help -d 'show this text'
 
 complete -c gpuctl -n '__gpuctl_at config' -a init -d 'Write a commented configuration file to start from'
 complete -c gpuctl -n '__gpuctl_at config' -a view -d 'Show the settings in force: flag over environment over file over default'

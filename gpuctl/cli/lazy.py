@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "score": Entry("gpuctl.cli.score:score", "rank nodes for a new workload"),
     "history": Entry("gpuctl.cli.history:history", "show what acting runs have done"),
     "snapshot": Entry("gpuctl.cli.snapshot_cmd:snapshot", "save the cluster's state as a file"),
+    "export": Entry("gpuctl.cli.export:app", "print manifests and commands to set clusters up"),
     "config": Entry("gpuctl.cli.config_cmd:app", "write, show and check the configuration"),
     "demo": Entry("gpuctl.cli.demo_cmd:app", "put the simulated cluster back to its beginning"),
     "version": Entry("gpuctl.cli.version:version", "show the version of gpuctl"),

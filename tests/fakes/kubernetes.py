@@ -48,19 +48,24 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An RBAC rule; `namespace` None means everywhere, `*` anything."""
+    """An RBAC rule; `namespace` None means everywhere, `*` anything.
+
+    `names` limits it to objects of these names, which the path of a create or list has not.
+    """
 
     verbs: tuple[str, ...]
     resources: tuple[str, ...]
     group: str = ""
     namespace: str | None = None
+    names: tuple[str, ...] = ()
 
-    def allows(self, verb: str, group: str, resource: str, namespace: str) -> bool:
+    def allows(self, verb: str, group: str, resource: str, namespace: str, name: str = "") -> bool:
         return (
             bool({verb, "*"} & set(self.verbs))
             and bool({resource, "*"} & set(self.resources))
             and self.group in (group, "*")
             and self.namespace in (None, namespace)
+            and (not self.names or name in self.names)
         )
 
 
@@ -188,15 +193,17 @@ class FakeKubernetes:
             return "get"
         return "watch" if request.param("watch") in ("1", "true") else "list"
 
-    def _may(self, user: str, verb: str, kind: Kind, sub: str, namespace: str) -> bool:
+    def _may(
+        self, user: str, verb: str, kind: Kind, sub: str, namespace: str, name: str = ""
+    ) -> bool:
         resource = f"{kind.resource}/{sub}" if sub else kind.resource
         return any(
-            right.allows(verb, kind.group, resource, namespace)
+            right.allows(verb, kind.group, resource, namespace, name)
             for right in self.rights.get(user, ())
         )
 
     def _authorize(self, user: str, verb: str, target: _Target) -> None:
-        if not self._may(user, verb, target.kind, target.sub, target.namespace):
+        if not self._may(user, verb, target.kind, target.sub, target.namespace, target.name):
             raise forbidden(
                 target.kind,
                 user,
