@@ -1,0 +1,1 @@
+"""The HTTP service: scheduler extender, alert webhook, closed loop, own metrics."""
