@@ -40,7 +40,7 @@ class Intent(Struct, frozen=True, kw_only=True):
 
 
 class IntentBook(Struct, frozen=True, kw_only=True):
-    """`kind: intent_book`: every intent that was not withdrawn, expired ones possibly among them."""
+    """`kind: intent_book`: every intent not withdrawn, expired ones possibly among them."""
 
     schema: Literal["gpuctl/v1"] = "gpuctl/v1"
     kind: Literal["intent_book"] = "intent_book"
