@@ -6,6 +6,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -36,8 +39,8 @@ _MOST_BACKEND_FAILURES_IN_A_ROW = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
-    """Which run it is. `backend` is the API that it changes: a run that dies is only looked up
-    there."""
+    """Which run it is. `backends` are the APIs that it changes, by action: a run that dies is only
+    looked up there. `plan` is the digest of the plan that it carries out, "" for none."""
 
     run_id: str
     command: str
@@ -45,7 +48,8 @@ class RunHead:
     cluster: str | None
     simulated: bool
     dry_run: bool
-    backend: str
+    backends: Mapping[Action, str]
+    plan: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,7 @@ class Work:
     """What to do: `ruled_out` are steps that a rule has refused already, to be told with the rest.
 
     `keep_going`: a step that ends badly does not keep the next one from being tried.
-    `verify`: wait for the effect of each step.
+    `verify`: wait for the effect of each step. `parallel`: so many steps of one wave at a time.
     """
 
     steps: Sequence[Step]
@@ -61,6 +65,7 @@ class Work:
     holds: Sequence[Hold] = ()
     keep_going: bool
     verify: bool
+    parallel: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +84,8 @@ class Tools:
 
 
 def carry_out(head: RunHead, work: Work, tools: Tools) -> OutcomeDocument:
-    """Do the steps, one at a time, and undo every hold at the end.
+    """Do the steps, wave by wave and in each as many at a time as `work` says, and undo every hold
+    at the end.
 
     After the first signal no step is begun; after the second everything is left as it is, for the
     next run to clean up. Raises GpuctlError when a hold can't be placed: then no step was begun.
@@ -99,7 +105,7 @@ class _Execution:
     still_on: list[Hold] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     stop_reason: str | None = None
-    begun: str | None = None
+    begun: list[str] = field(default_factory=list)
     backend_failures: int = 0
 
     def run(self) -> OutcomeDocument:
@@ -130,17 +136,50 @@ class _Execution:
     # -- steps -------------------------------------------------------------------------------------
 
     def _do_steps(self) -> None:
-        for step in self.work.steps:
-            reason = self._why_not_begin()
-            if reason is not None:
-                self._end(outcome_step(step, StepResult(status="skipped", reason=reason)), None)
+        for _, wave in groupby(self.work.steps, key=lambda step: step.wave):
+            if self.work.parallel > 1:
+                self._together(wave)
                 continue
-            began = self.tools.clock.now()
-            self.begun = step.id
-            result = self._one(step)
-            done = outcome_step(step, result, started_at=began, ended_at=self.tools.clock.now())
-            self._end(done, result.exit_code)
-            self._judge(step, result)
+            for step in wave:
+                began = self._begin(step)
+                if began is not None:
+                    self._over(step, began, self._one(step))
+
+    def _together(self, wave: Iterable[Step]) -> None:
+        """Several steps at a time; how they ended is judged by this thread alone.
+
+        In threads that nobody joins: after a second signal the process ends without them.
+        """
+        over: Queue[tuple[Step, datetime, StepResult]] = Queue()
+
+        def work(step: Step, began: datetime) -> None:
+            over.put((step, began, self._one(step)))
+
+        running = 0
+        for step in wave:
+            if running == self.work.parallel:
+                self._over(*over.get())
+                running -= 1
+            began = self._begin(step)
+            if began is not None:
+                Thread(target=work, args=(step, began), name=step.id, daemon=True).start()
+                running += 1
+        for _ in range(running):
+            self._over(*over.get())
+
+    def _begin(self, step: Step) -> datetime | None:
+        """When it is begun; None for a step that is skipped."""
+        reason = self._why_not_begin()
+        if reason is not None:
+            self._end(outcome_step(step, StepResult(status="skipped", reason=reason)), None)
+            return None
+        self.begun.append(step.id)
+        return self.tools.clock.now()
+
+    def _over(self, step: Step, began: datetime, result: StepResult) -> None:
+        done = outcome_step(step, result, started_at=began, ended_at=self.tools.clock.now())
+        self._end(done, result.exit_code)
+        self._judge(step, result)
 
     def _why_not_begin(self) -> str | None:
         if self.tools.interruption.is_requested:
@@ -251,13 +290,13 @@ class _Execution:
         running = StepResult(status="unknown", reason="left running by a second signal")
         waiting = StepResult(status="skipped", reason="not begun")
         for step in left:
-            result = running if step.id == self.begun else waiting
+            result = running if step.id in self.begun else waiting
             self.ended.append(outcome_step(step, result))
         self.still_on = list(self.placed)
         parts = [
             f"{step.id} ({step.workload}) may still be under way"
             for step in left
-            if step.id == self.begun
+            if step.id in self.begun
         ]
         parts += [f"the {hold} is still on" for hold in self.placed]
         self.warnings.append(
@@ -286,10 +325,15 @@ class _Execution:
             started_at=started,
             ended_at=self.tools.clock.now(),
             exit_code=int(code),
-            steps=(*self.ended, *self.work.ruled_out),
+            steps=(*self._in_order(), *self.work.ruled_out),
             holds=tuple(self._holds()),
             warnings=tuple(self.warnings),
         )
+
+    def _in_order(self) -> list[OutcomeStep]:
+        """What has ended, in the order of the work."""
+        place = {step.id: number for number, step in enumerate(self.work.steps)}
+        return sorted(self.ended, key=lambda step: place[step.id])
 
     # -- the journal -------------------------------------------------------------------------------
 
@@ -299,7 +343,8 @@ class _Execution:
             "command": head.command,
             "context": head.context,
             "cluster": head.cluster,
-            "backend": head.backend,
+            "backends": dict(head.backends),
+            **({"plan": head.plan} if head.plan else {}),
             "steps": [msgspec.to_builtins(step) for step in self.work.steps],
         }
 

@@ -7,6 +7,7 @@ behind what it was doing. Only the holder of the context's lock writes.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,7 +65,7 @@ class NoJournal:
 
 
 class Journal:
-    """The journal of one context, open for appending. A context manager."""
+    """The journal of one context, open for appending. A context manager; threads may share it."""
 
     def __init__(self, path: str, clock: Clock) -> None:
         """Open or create the file with mode 0600; raises GpuctlError when that fails.
@@ -73,6 +74,7 @@ class Journal:
         """
         self.path = path
         self._clock = clock
+        self._lock = threading.Lock()
         try:
             is_new = not os.path.exists(path)
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
@@ -102,17 +104,18 @@ class Journal:
         self, run: str, event: Event, *, step: str = "", by: str = "", data: dict[str, Any]
     ) -> None:
         """Append one record and sync it. Raises GpuctlError: without it nothing may be done."""
-        self._seq += 1
-        record = Record(
-            seq=self._seq,
-            at=self._clock.now(),
-            run=run,
-            event=event,
-            step=step,
-            by=by,
-            data=data,
-        )
-        self._append(msgspec.json.encode(record) + b"\n")
+        with self._lock:
+            self._seq += 1
+            record = Record(
+                seq=self._seq,
+                at=self._clock.now(),
+                run=run,
+                event=event,
+                step=step,
+                by=by,
+                data=data,
+            )
+            self._append(msgspec.json.encode(record) + b"\n")
 
     def _append(self, line: bytes) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -13,12 +13,15 @@ from gpuctl.clock import Clock
 from gpuctl.errors import GpuctlError
 from gpuctl.model.plan import Action
 
+# Nodes are held by Kubernetes' own means.
+_HOLDS: Action = "evict"
+
 
 def recover(
     runs: Iterable[RunLog],
     *,
     run_id: str,
-    backend: str,
+    backends: Mapping[Action, str],
     actuators: Mapping[Action, Actuator],
     holder: Holder,
     journal: Journal,
@@ -27,8 +30,8 @@ def recover(
 ) -> tuple[str, ...]:
     """Close every open run of the journal; call it only while holding the lock.
 
-    A run that changed another API than `backend` is left alone: there its pods and nodes would
-    seem to be gone.
+    What a run changed by another API than those of `backends` is left alone: here its pods and
+    nodes would seem to be gone. Holds are on nodes of Kubernetes, hence an eviction's.
 
     Nothing is done again: a step whose answer is missing is looked up, and how it was found is
     written down. What can't be found out or undone now stays open for the next run; the warnings
@@ -38,21 +41,38 @@ def recover(
     for run in runs:
         if run.run_id == run_id or not run.is_open:
             continue
-        if run.backend != backend:
+        own = _reachable(run, backends)
+        foreign = sorted({run.backends.get(action, "") for action in _touched(run) - own})
+        if foreign:
             warnings.append(
-                f"run {run.run_id} did not come to its end, on another cluster ({run.backend}); "
-                "an acting run there cleans up after it"
+                f"run {run.run_id} did not come to its end; what it left at "
+                f"{', '.join(foreign)} is cleaned up by the next run that acts there"
             )
+        if foreign and not own:
             continue
         say(f"run {run.run_id} did not come to its end: cleaning up after it")
+        undone = _undo_holds(run, run_id, holder, journal, say) if _HOLDS in own else ()
         problems = [
-            *_undo_holds(run, run_id, holder, journal, say),
-            *_close_steps(run, run_id, actuators, journal, clock, say),
+            *undone,
+            *_close_steps(run, run_id, own, actuators, journal, clock, say),
         ]
         warnings += problems
-        if not problems:
+        if not problems and not foreign:
             journal.write(run.run_id, "run-ended", by=run_id, data={"exit_code": run.exit_code})
     return tuple(warnings)
+
+
+def _touched(run: RunLog) -> set[Action]:
+    """The kinds of action whose API has to be asked before the run can be closed."""
+    asked: set[Action] = {
+        log.step.action for log in run.steps.values() if log.outcome is None and log.sent
+    }
+    return asked | {_HOLDS} if run.open_holds else asked
+
+
+def _reachable(run: RunLog, backends: Mapping[Action, str]) -> set[Action]:
+    """The kinds of action that this run made by the same API as that one."""
+    return {action for action, name in backends.items() if run.backends.get(action) == name}
 
 
 def _undo_holds(
@@ -76,13 +96,14 @@ def _wrote_off(hold: Hold, run: RunLog, run_id: str, journal: Journal) -> None:
 def _close_steps(
     run: RunLog,
     run_id: str,
+    own: Collection[Action],
     actuators: Mapping[Action, Actuator],
     journal: Journal,
     clock: Clock,
     say: Callable[[str], None],
 ) -> Iterable[str]:
     for log in run.steps.values():
-        if log.outcome is not None:
+        if log.outcome is not None or (log.sent and log.step.action not in own):
             continue
         subject = f"{log.step.id} ({log.step.action} {log.step.workload}) of run {run.run_id}"
         try:

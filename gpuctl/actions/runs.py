@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -20,10 +20,12 @@ class StepLog:
     """One step of a run, as far as the journal knows.
 
     `sent` and `answered` count writes to the world. More sent than answered: one was in flight.
+    `sent_at` is the time of the last one sent.
     """
 
     step: Step
     begun_at: datetime | None = None
+    sent_at: datetime | None = None
     sent: int = 0
     answered: int = 0
     last_answer: dict[str, Any] = field(default_factory=dict)
@@ -42,13 +44,14 @@ class StepLog:
 
 @dataclass(slots=True)
 class RunLog:
-    """One run. `holds` tells for each hold whether it has been taken off again; `backend` is the
-    API that it changed."""
+    """One run. `holds` tells for each hold whether it has been taken off again; `backends` are the
+    APIs that it changed, by action; `plan` is the digest of the plan that it carried out."""
 
     run_id: str
     started_at: datetime
     command: str = ""
-    backend: str = ""
+    backends: dict[str, str] = field(default_factory=dict)
+    plan: str = ""
     steps: dict[str, StepLog] = field(default_factory=dict)
     holds: dict[Hold, bool] = field(default_factory=dict)
     ended_at: datetime | None = None
@@ -85,7 +88,8 @@ def _apply(run: RunLog, record: Record) -> None:
     match record.event:
         case "run-started":
             run.command = str(data.get("command", ""))
-            run.backend = str(data.get("backend", ""))
+            run.backends = _backends(data)
+            run.plan = str(data.get("plan", ""))
             for raw in data.get("steps", ()):
                 step = msgspec.convert(raw, Step)
                 run.steps.setdefault(step.id, StepLog(step))
@@ -105,12 +109,20 @@ def _apply(run: RunLog, record: Record) -> None:
                 _progress(log, record)
 
 
+def _backends(data: Mapping[str, Any]) -> dict[str, str]:
+    """By action. Runs of one command alone once wrote a single name."""
+    if "backends" in data:
+        return {str(action): str(name) for action, name in data["backends"].items()}
+    return {str(data.get("command", "")): str(data.get("backend", ""))}
+
+
 def _progress(log: StepLog, record: Record) -> None:
     match record.event:
         case "step-started":
             log.begun_at = record.at
         case "sending":
             log.sent += 1
+            log.sent_at = record.at
         case "answered":
             log.answered += 1
             log.last_answer = record.data

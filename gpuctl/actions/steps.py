@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One thing to do. `facts` identify it to its actuator (a UID, an owner) and are journalled,
-    so that a later run can ask what became of it; never a secret."""
+    so that a later run can ask what became of it; never a secret. Steps of one `wave` may run at
+    the same time; waves run one after another."""
 
     id: str
     action: Action
@@ -29,6 +30,7 @@ class Step:
     source: DeviceRef | None = None
     target: DeviceRef | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    wave: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ def _head(plan: EvictPlan, stage: Stage) -> RunHead:
         cluster=stage.snapshot.cluster,
         simulated=stage.snapshot.source.simulated,
         dry_run=plan.evictor.dry_run,
-        backend=stage.cluster.backend,
+        backends={"evict": stage.cluster.backend},
     )
 
 

@@ -262,7 +262,7 @@ def clean_up(
     return recover(
         _runs(scope),
         run_id=run_id,
-        backend=cluster.backend,
+        backends={"evict": cluster.backend},
         actuators={"evict": cluster.evictor(EvictorOptions())},
         holder=cluster.holder(),
         journal=journal,

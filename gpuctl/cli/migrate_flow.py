@@ -61,7 +61,7 @@ def run_migrate(
         left = recover(
             runs_of(read_journal(stage.scope.journal_path).records),
             run_id=run_id,
-            backend=stage.cluster.backend,
+            backends=dict.fromkeys(stage.cluster.recoverers(), stage.cluster.backend),
             actuators=stage.cluster.recoverers(),
             holder=stage.cluster.holder(),
             journal=journal,
@@ -223,7 +223,7 @@ def _head(stage: Stage, run_id: str, *, dry_run: bool) -> RunHead:
         cluster=stage.cluster_name,
         simulated=stage.is_simulated,
         dry_run=dry_run,
-        backend=stage.cluster.backend,
+        backends={"migrate": stage.cluster.backend},
     )
 
 

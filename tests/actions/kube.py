@@ -117,7 +117,7 @@ class Site:
                     cluster=None,
                     simulated=False,
                     dry_run=self.options.dry_run,
-                    backend=self.client.shown_url,
+                    backends={"evict": self.client.shown_url},
                 ),
                 Work(steps=steps, holds=holds, keep_going=keep_going, verify=verify),
                 Tools(

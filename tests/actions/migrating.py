@@ -121,7 +121,7 @@ class Night:
             cluster="hk",
             simulated=False,
             dry_run=False,
-            backend="pve",
+            backends={"migrate": "pve"},
         )
         work = Work(steps=(step,), keep_going=False, verify=wait)
         with self.journal() as journal:
@@ -151,7 +151,7 @@ class Night:
             return recover(
                 self.runs(),
                 run_id="next",
-                backend="pve",
+                backends={"migrate": "pve"},
                 actuators=cluster.recoverers(),
                 holder=cluster.holder(),
                 journal=journal,

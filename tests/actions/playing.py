@@ -115,9 +115,18 @@ class Play:
         holds: tuple[Hold, ...] = (HOLD,),
         verify: bool = True,
         timeout: float = 600,
+        parallel: int = 1,
+        waves: dict[str, int] | None = None,
+        migrations: tuple[str, ...] = (),
     ) -> OutcomeDocument:
         steps = [
-            Step(id=f"s{n}", action="evict", workload=name, facts={"uid": f"uid-{name}"})
+            Step(
+                id=f"s{n}",
+                action="migrate" if name in migrations else "evict",
+                workload=name,
+                facts={"uid": f"uid-{name}"},
+                wave=(waves or {}).get(name, 0),
+            )
             for n, name in enumerate(names, start=1)
         ]
         head = RunHead(
@@ -127,12 +136,14 @@ class Play:
             cluster=None,
             simulated=False,
             dry_run=False,
-            backend="here",
+            backends={"evict": "here", "migrate": "pve"},
         )
-        work = Work(steps=steps, holds=holds, keep_going=keep_going, verify=verify)
+        work = Work(
+            steps=steps, holds=holds, keep_going=keep_going, verify=verify, parallel=parallel
+        )
         with Journal(self.path, self.clock) as journal:
             tools = Tools(
-                actuators={"evict": self.actuator},
+                actuators={"evict": self.actuator, "migrate": self.actuator},
                 holder=self.holder,
                 journal=journal,
                 interruption=self.interruption,

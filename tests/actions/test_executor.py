@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from gpuctl.actions.interruption import Patience
-from gpuctl.actions.journal import Journal
+from gpuctl.actions.journal import Journal, read_journal
 from gpuctl.actions.recovery import recover
 from gpuctl.actions.runs import history_of
 from gpuctl.actions.steps import Conduct, StepResult
@@ -136,6 +137,55 @@ def test_a_disk_that_fills_up_stops_the_run_and_hides_nothing(
     assert ended.status == "done"
 
 
+# -- several at a time -----------------------------------------------------------------------------
+
+
+def test_steps_of_a_wave_run_together_and_waves_one_after_another(play: Play) -> None:
+    """Each of the first wave waits for the other to have begun, which would never end in turn."""
+    together = threading.Barrier(2, timeout=10)
+    seen: list[tuple[str, ...]] = []
+
+    def meet() -> None:
+        if len(play.actuator.moved) < 2:
+            together.wait()
+        else:
+            seen.append(tuple(sorted(play.actuator.moved)))
+
+    play.actuator.before = meet
+    outcome = play.run("a", "b", "c", parallel=2, waves={"c": 1})
+    assert statuses(outcome) == ["done", "done", "done"]
+    assert [step.id for step in outcome.steps] == ["s1", "s2", "s3"]
+    assert seen == [("a", "b")]
+    records = read_journal(play.path).records
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+
+
+def test_no_more_than_were_asked_for_run_at_a_time(play: Play) -> None:
+    now, most = [0], [0]
+    guard = threading.Lock()
+
+    def enter() -> None:
+        with guard:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+
+    def leave() -> None:
+        with guard:
+            now[0] -= 1
+
+    play.actuator.before, play.actuator.after = enter, leave
+    outcome = play.run(*"abcdefgh", parallel=3)
+    assert statuses(outcome) == ["done"] * 8
+    assert 1 <= most[0] <= 3
+
+
+def test_a_failure_in_a_wave_keeps_the_next_wave_from_being_begun(play: Play) -> None:
+    play.actuator.fails = ("a",)
+    outcome = play.run("a", "b", "c", parallel=2, keep_going=False, waves={"c": 1})
+    assert statuses(outcome) == ["failed", "done", "skipped"]
+    assert code(outcome) is ExitCode.PARTIAL
+
+
 # -- signals ---------------------------------------------------------------------------------------
 
 
@@ -196,7 +246,7 @@ def recovered(play: Play, run_id: str = "r2", backend: str = "here") -> tuple[st
         return recover(
             play.runs(),
             run_id=run_id,
-            backend=backend,
+            backends={"evict": backend},
             actuators={"evict": play.actuator},
             holder=play.holder,
             journal=journal,
@@ -270,10 +320,39 @@ def test_a_run_on_another_cluster_is_left_alone(play: Play) -> None:
     with pytest.raises(Killed):
         play.run("a")
     (warning,) = recovered(play, backend="elsewhere")
-    assert "another cluster (here)" in warning
+    assert "what it left at here" in warning
     assert play.runs()[0].is_open
     assert play.holder.on == {HOLD}
     assert recovered(play, "r3") == ()
+
+
+def test_each_api_is_asked_for_its_own_part_of_a_run(play: Play) -> None:
+    """A run over two APIs: who reaches one of them closes that part and leaves the other."""
+    play.actuator.after = die
+    with pytest.raises(Killed):
+        play.run("a", migrations=("a",))
+    (warning,) = recovered(play)
+    assert "what it left at pve" in warning
+    assert play.holder.on == set()
+    (run,) = play.runs()
+    assert run.is_open
+    assert run.open_holds == []
+    with Journal(play.path, play.clock) as journal:
+        left = recover(
+            play.runs(),
+            run_id="r3",
+            backends={"migrate": "pve"},
+            actuators={"migrate": play.actuator},
+            holder=play.holder,
+            journal=journal,
+            clock=play.clock,
+            say=play.said.append,
+        )
+    assert left == ()
+    (run,) = play.runs()
+    assert not run.is_open
+    assert run.steps["s1"].outcome is not None
+    assert run.steps["s1"].outcome.status == "done"
 
 
 def test_a_death_at_every_record_leaves_a_journal_that_can_be_cleaned_up(tmp_path: Path) -> None:
