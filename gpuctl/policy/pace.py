@@ -126,6 +126,11 @@ def _ago(at: datetime, now: datetime) -> str:
     return f"{format_duration(max(timedelta(), now - at))} ago"
 
 
+def memory(policy: Policy) -> timedelta:
+    """How far back a move can still matter to any rule here."""
+    return max(HOUR, BACKOFF_MEMORY, policy.limits.cooldown * max(MOST_COOLDOWNS, RETURN_COOLDOWNS))
+
+
 # -- moves per hour --------------------------------------------------------------------------------
 
 
@@ -191,12 +196,12 @@ def _workload_rest(
     made: Sequence[PastMove], policy: Policy, now: datetime
 ) -> tuple[datetime, Verdict]:
     """When the rest after the last move ends, and whether it has."""
-    last = made[-1].at
+    last, word = made[-1].at, "moved" if made[-1].changed else "a move of it was tried"
     recent = sum(now - BACKOFF_MEMORY < move.at for move in made)
     times = min(MOST_COOLDOWNS, 2 ** max(0, recent - 1))
     limit = policy.limits.cooldown * times
     again = f", after {recent} moves in {format_duration(BACKOFF_MEMORY)}" if times > 1 else ""
-    reason = f"moved {_ago(last, now)}, it rests for {format_duration(limit)}{again}"
+    reason = f"{word} {_ago(last, now)}, it rests for {format_duration(limit)}{again}"
     return last + limit, Verdict(now >= last + limit, "cooldown", reason)
 
 
