@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpuctl.model.plan import Action, DeviceRef
+from gpuctl.model.plan import Action, DeviceRef, PlanGoal
 
 StepStatus = Literal[
     "done",
@@ -76,8 +76,44 @@ class HoldOutcome(Struct, frozen=True, kw_only=True):
     removed: bool
 
 
+class DeviceOutcome(Struct, frozen=True, kw_only=True):
+    """A device of a node that a plan changes, in percent of utilization.
+
+    `before_pct` and `after_pct` are measured, `predicted_pct` is what the moves that were made
+    should have led to; a device that no move touches is predicted to stay as it was.
+    `error_points`: how far the prediction may be off, by the plan. `wrong`: it was off by more
+    than 15 points beyond that. None where nothing was measured.
+    """
+
+    device: DeviceRef
+    before_pct: float | None
+    predicted_pct: float | None
+    after_pct: float | None
+    error_points: float = 0.0
+    wrong: bool | None = None
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """What was measured after the moves; ordered by node, GPU and instance.
+
+    `measured_at` None: it was not measured, and `problem` says why. `hot_before` and `hot_after`
+    are addresses of devices over the mark, of the whole cluster.
+    """
+
+    measured_at: datetime | None
+    problem: str = ""
+    hot_before: tuple[str, ...] = ()
+    hot_after: tuple[str, ...] = ()
+    devices: tuple[DeviceOutcome, ...] = ()
+
+
 class OutcomeDocument(Struct, frozen=True, kw_only=True):
-    """`kind: outcome`: one run of an action. `exit_code` is the process's."""
+    """`kind: outcome`: one run of an action. `exit_code` is the process's.
+
+    A run that carries out a plan names the plan's `goal`, the `plan` digest and what
+    `triggered_by` it (an alert's name, "" for a person or a timer), and holds a `verification`
+    when anything was moved.
+    """
 
     schema: Literal["gpuctl/v1"] = "gpuctl/v1"
     kind: Literal["outcome"] = "outcome"
@@ -93,6 +129,10 @@ class OutcomeDocument(Struct, frozen=True, kw_only=True):
     steps: tuple[OutcomeStep, ...]
     holds: tuple[HoldOutcome, ...] = ()
     warnings: tuple[str, ...] = ()
+    goal: PlanGoal | None = None
+    plan: str = ""
+    triggered_by: str = ""
+    verification: Verification | None = None
 
 
 class HistoryRun(Struct, frozen=True, kw_only=True):
